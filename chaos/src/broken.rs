@@ -1,7 +1,5 @@
 //! Nodes that are broken on purpose, so that the judges must find them.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
 use tenure_pool::id::PoolName;
@@ -79,5 +77,5 @@ impl Broken {
 /// A node with a broken script.
 fn patched(pool: &str, client: &Client, patch: ScriptPatch) -> Result<NodeBuilder> {
     let store = RedisStore::open_patched(client, &PoolName::new(pool)?, false, &[patch]);
-    Ok(Node::builder(pool, Arc::new(store) as Arc<dyn Store>))
+    Ok(Node::builder(pool, Store::from(store)))
 }

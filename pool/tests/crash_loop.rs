@@ -9,6 +9,9 @@ mod backend;
 #[path = "store/lab.rs"]
 #[expect(dead_code, reason = "the conformance suite uses the rest")]
 mod lab;
+#[path = "store/single.rs"]
+#[expect(dead_code, reason = "the conformance suite uses the rest")]
+mod single;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +19,10 @@ use tenure_pool::id::{JobKey, WorkerId};
 use tenure_pool::mutation::Mutation;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::Seen;
+use tenure_pool::store::{ListParked, LookUp, ReadHeartbeats, Reap, Route, Sweep};
 
-use self::lab::{Kind, Lab, key, ms};
+use self::lab::{Kind, Lab, key, ms, renew};
+use self::single::Single as _;
 
 /// The time between two acts, ms.
 const TICK: u64 = 100;
@@ -76,22 +80,22 @@ async fn run(what: Loop) -> Verdict {
         for process in &mut processes {
             if process.crashes_at.is_some_and(|at| at <= now) {
                 crashes += 1;
-                let counter = lab.store().heartbeats(None).await.unwrap()[&process.worker];
+                let counter = lab.read(&ReadHeartbeats { workers: None }).await.unwrap()[&process.worker];
                 lost.push(Lost { worker: process.worker, counter, since: now });
                 *process = start(&lab).await;
             } else if now >= process.renewed + what.ttl / 5 {
                 process.renewed = now;
-                lab.store().renew(lab.inc, Seen::default(), None, &[process.worker]).await.unwrap();
+                lab.step(&renew(&[process.worker])).await.unwrap();
             }
         }
         for gone in lost.extract_if(.., |lost| now >= lost.since + what.ttl) {
-            lab.store().expire(lab.inc, gone.worker, Some(gone.counter)).await.unwrap();
-            while !lab.store().reap(lab.inc, gone.worker, 128).await.unwrap().done {}
+            lab.store().expire_one(lab.inc, gone.worker, Some(gone.counter)).await.unwrap();
+            while !lab.step(&Reap { worker: gone.worker, limit: 128 }).await.unwrap().done {}
         }
-        lab.store().sweep(lab.inc, 2_000, None).await.unwrap();
+        lab.step(&Sweep { limit: 2_000, kick: None }).await.unwrap();
         place(&lab, &mut processes, &culprits, what.after).await;
         if now.is_multiple_of(5_000) {
-            let page = lab.store().parked_page(0, 4_096).await.unwrap();
+            let page = lab.read(&ListParked { cursor: 0, limit: 4_096 }).await.unwrap();
             parked = page.jobs.into_iter().map(|parked| parked.key).collect();
         }
     }
@@ -119,18 +123,23 @@ async fn place(lab: &Lab, processes: &mut [Process], culprits: &BTreeSet<JobKey>
     let jobs: Vec<_> = jobs.collect();
     for (at, jobs) in jobs.chunks(128).enumerate() {
         let entries = if at == 0 { &*entries } else { &[] };
-        lab.store().route(lab.inc, lab.revision().await, entries, jobs).await.unwrap();
+        lab.step(&Route { ring: lab.revision().await, entries: entries.to_vec(), jobs: jobs.to_vec() })
+            .await
+            .unwrap();
     }
     for (at, keys) in of {
         let process = &mut processes[at];
         let asked: Vec<_> = keys.iter().map(|key| (key.clone(), None)).collect();
-        let found = lab.store().lookup(&asked).await.unwrap();
+        let found = lab.read(&LookUp { items: asked.clone() }).await.unwrap();
         for (key, found) in keys.iter().zip(found) {
             let Some(record) = found.record else { continue };
             if record.state != JobState::Assigned {
                 continue;
             }
-            lab.store().begin(lab.inc, process.worker, &[], &[(key.clone(), record.token)]).await.unwrap();
+            lab.store()
+                .begin_one(lab.inc, process.worker, &[], &[(key.clone(), record.token)])
+                .await
+                .unwrap();
             if culprits.contains(key) {
                 let at = lab.backend.now() + after;
                 process.crashes_at = Some(process.crashes_at.map_or(at, |other| other.min(at)));

@@ -12,9 +12,13 @@ const IMPURE: [&str; 8] =
 const LAYERS: [&str; 9] = ["model", "store", "error", "core", "clock", "job", "runtime", "api", "proof"];
 
 /// Public types that users may match or build in full, by crate and name, and why.
-const EXHAUSTIVE: [(&str, &str, &str); 15] = [
+const EXHAUSTIVE: [(&str, &str, &str); 19] = [
     ("connection", "Version", "the three numbers of a version"),
+    ("pool", "Ask", "only the store and proofs see the step of this name"),
+    ("pool", "Dispatch", "only the store and proofs see the step of this name"),
+    ("pool", "Steer", "only the store and proofs see the step of this name"),
     ("pool", "Ticket", "a key and an id: whoever kept both makes it again"),
+    ("pool", "Update", "only the store and proofs see the step of this name"),
     ("rmap", "Exchange", "a conditional write is done or not, there is no third outcome"),
     ("rmap", "Layout", "the caller names all places of a map"),
     ("rmap", "Mutation", "only proofs see it"),

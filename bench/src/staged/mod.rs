@@ -15,9 +15,10 @@ use tenure_pool::id::{
     DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
 };
 use tenure_pool::store::{
-    BATCH_MAX, BeginReply, Cursors, DispatchItem, DispatchReply, EntryId, Events, Jobs, JoinRequest,
-    Membership, Ownership, PoolState, RedisStore, ReleaseItem, ReleaseMode, RouteReply, Seen, StartedItem,
-    Store, WorkerEvent,
+    BATCH_MAX, Begin, BeginReply, Bootstrap, Cursors, Dispatch, DispatchItem, DispatchReply, EntryId, Join,
+    JoinRequest, OpenNormal, PoolState, ReadIdentity, ReadNode, ReadPool, ReadState, ReadTime, RedisStore,
+    Release, ReleaseItem, ReleaseMode, Renew, Route, RouteReply, Seen, Settle, Started, StartedItem, Store,
+    WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
 };
 
 use crate::Error;
@@ -92,7 +93,7 @@ pub(crate) async fn report(report: &mut Report, options: &Options) -> Result<(),
 
 /// A pool with four workers that nobody runs.
 struct Lab {
-    store: RedisStore,
+    store: Store,
     incarnation: Incarnation,
     node: NodeName,
     workers: Vec<WorkerId>,
@@ -104,11 +105,18 @@ struct Lab {
 impl Lab {
     async fn open(url: &str) -> Result<Self, Error> {
         let settings = Settings { max_queued: 1_000_000, ..Settings::default() };
-        let store = RedisStore::open(&floor::client(url)?, &PoolName::new("staged")?);
-        let server = store.server_identity().await?.run_id;
-        let incarnation = store.bootstrap(Seen::default(), &server, &settings).await?.incarnation;
+        let store = Store::from(RedisStore::open(&floor::client(url)?, &PoolName::new("staged")?));
+        let server = store.read(&ReadIdentity).await?.run_id;
+        let incarnation = store
+            .read(&Bootstrap {
+                seen: Seen::default(),
+                run_id: server.clone(),
+                settings: Box::new(settings.clone()),
+            })
+            .await?
+            .incarnation;
         store.bless(&server);
-        store.open_normal(incarnation).await?;
+        store.run(incarnation, &OpenNormal).await?;
         let node = NodeName::new("node")?;
         let mut workers = Vec::new();
         for number in 0..WORKERS {
@@ -120,11 +128,21 @@ impl Lab {
                 preferred: None,
                 settings: settings.clone(),
             };
-            let worker = store.join(incarnation, &request).await?.worker;
-            workers.push(store.settle(incarnation, worker).await?.worker);
+            let worker = store.run(incarnation, &Join { request: Box::new(request) }).await?.worker;
+            workers.push(store.run(incarnation, &Settle { worker }).await?.worker);
         }
         // Creates the stream that carries outcomes.
-        store.renew(incarnation, Seen::default(), Some(&node), &workers).await?;
+        store
+            .run(
+                incarnation,
+                &Renew {
+                    seen: Seen::default(),
+                    node: Some(node.clone()),
+                    workers: workers.clone(),
+                    status: Bytes::new(),
+                },
+            )
+            .await?;
         let cursors = Cursors {
             workers: workers.iter().map(|&worker| (worker, EntryId::default())).collect(),
             node: EntryId::default(),
@@ -185,7 +203,7 @@ impl Lab {
 
     /// The revision of the ring, from the pool's state: the maps that follow it lag behind.
     async fn ring(&self) -> Result<Revision, Error> {
-        match self.store.pool_state().await? {
+        match self.store.read(&ReadState).await? {
             PoolState::Present { members, .. } => Ok(members),
             other => Err(format!("the pool is {other:?}").into()),
         }
@@ -193,7 +211,7 @@ impl Lab {
 
     /// New jobs, in batches.
     async fn items(&mut self, batches: usize, placed: bool) -> Result<Vec<Vec<DispatchItem>>, Error> {
-        let not_after = self.store.server_time().await? + 20_000;
+        let not_after = self.store.read(&ReadTime).await? + 20_000;
         let mut workers = self.workers.clone().into_iter().cycle();
         let mut all = Vec::with_capacity(batches);
         for _ in 0..batches {
@@ -215,7 +233,10 @@ impl Lab {
     }
 
     async fn dispatch(&self, ring: Revision, batches: &[Vec<DispatchItem>]) -> Result<(), Error> {
-        let calls = stream::iter(batches).map(|items| self.store.dispatch(self.incarnation, ring, items));
+        let calls = stream::iter(batches).map(|items| async move {
+            let step = Dispatch { turn: None, ring: Some(ring), items: items.clone() };
+            self.store.run(self.incarnation, &step).await
+        });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
         all(replies, &DispatchReply::Accepted)
     }
@@ -223,7 +244,10 @@ impl Lab {
     async fn start_events(&self, jobs: usize) -> Result<Vec<(EntryId, Vec<JobKey>)>, Error> {
         let (mut events, mut found) = (Vec::new(), 0);
         while found < jobs {
-            let read = self.store.pool_events(&self.node, READ, Duration::from_secs(1)).await?;
+            let read = self
+                .store
+                .read(&ReadPool { consumer: self.node.clone(), max: READ, block: Duration::from_secs(1) })
+                .await?;
             for event in read.filter(|events| !events.is_empty()).ok_or("no start events")? {
                 found += event.jobs.len();
                 events.push((event.entry, event.jobs.into_iter().map(|(key, _)| key).collect()));
@@ -236,7 +260,7 @@ impl Lab {
         let calls = stream::iter(events).map(|(entry, keys)| async move {
             let workers = self.workers.iter().cycle();
             let jobs: Vec<_> = keys.iter().cloned().zip(workers.map(|&worker| Some(worker))).collect();
-            self.store.route(self.incarnation, ring, &[*entry], &jobs).await
+            self.store.run(self.incarnation, &Route { ring, entries: vec![*entry], jobs }).await
         });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
         all(replies, &RouteReply::Routed)
@@ -248,8 +272,15 @@ impl Lab {
         let mut open: BTreeMap<WorkerId, Assigned> = BTreeMap::new();
         let mut assigned = Vec::new();
         while found < jobs {
-            let read =
-                self.store.node_events(&self.node, &self.cursors, READ, Duration::from_secs(1)).await?;
+            let read = self
+                .store
+                .read(&ReadNode {
+                    node: self.node.clone(),
+                    cursors: self.cursors.clone(),
+                    max: READ,
+                    block: Duration::from_secs(1),
+                })
+                .await?;
             if read.workers.is_empty() {
                 return Err("no assignments".into());
             }
@@ -271,12 +302,14 @@ impl Lab {
     }
 
     async fn begin(&self, assigned: &[Assigned]) -> Result<(), Error> {
-        let calls = stream::iter(assigned).map(|Assigned { worker, entries, jobs }| {
-            self.store.begin(self.incarnation, *worker, entries, jobs)
+        let calls = stream::iter(assigned).map(|Assigned { worker, entries, jobs }| async move {
+            let begins = WorkerBegins { worker: *worker, finished: entries.clone(), jobs: jobs.clone() };
+            self.store.run(self.incarnation, &Begin { begins: vec![begins] }).await
         });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
         let begun = |reply: &_| matches!(reply, BeginReply::Begun { .. });
-        if replies.iter().flatten().all(begun) { Ok(()) } else { Err("a job was not begun".into()) }
+        let all_begun = |of: &WorkerBegun| of.as_ref().is_ok_and(|replies| replies.iter().all(begun));
+        if replies.iter().flatten().all(all_begun) { Ok(()) } else { Err("a job was not begun".into()) }
     }
 
     async fn started(&self, assigned: &[Assigned]) -> Result<(), Error> {
@@ -287,7 +320,9 @@ impl Lab {
                 tell: Some(self.node.clone()),
             };
             let items: Vec<_> = jobs.iter().map(item).collect();
-            self.store.started(self.incarnation, *worker, &items).await
+            self.store
+                .run(self.incarnation, &Started { starts: vec![WorkerStarts { worker: *worker, items }] })
+                .await
         });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
         all(replies, &true)
@@ -309,7 +344,9 @@ impl Lab {
                 result: String::new(),
             };
             let items: Vec<_> = jobs.iter().map(item).collect();
-            self.store.release(self.incarnation, *worker, &[], &items).await?;
+            self.store
+                .run(self.incarnation, &Release { worker: *worker, finished: Vec::new(), items })
+                .await?;
         }
         Ok(())
     }

@@ -1,14 +1,13 @@
 //! The events of a pool, read from the histories of its shards.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::future::try_join_all;
 
 use crate::error::Error;
 use crate::model::event::{Entry, Event};
-use crate::store::{EntryId, HistoryPage, Store};
+use crate::store::{EntryId, HistoryPage, ReadHistory, Store};
 
 /// The most entries that one read takes from a shard.
 const ENTRIES_MAX: usize = 256;
@@ -69,14 +68,11 @@ pub struct EventPage {
 
 impl EventPage {
     /// Reads a page of about `limit` events.
-    pub(crate) async fn read(
-        stores: &[Arc<dyn Store>],
-        after: &EventCursor,
-        limit: usize,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn read(stores: &[Store], after: &EventCursor, limit: usize) -> Result<Self, Error> {
         let entries = limit.clamp(1, ENTRIES_MAX);
-        let pages =
-            stores.iter().enumerate().map(|(shard, store)| store.history(after.of_shard(shard), entries));
+        let pages = stores.iter().enumerate().map(|(shard, store)| async move {
+            store.read(&ReadHistory { after: after.of_shard(shard), limit: entries }).await
+        });
         let pages = try_join_all(pages).await?;
         Ok(Self::of(pages, after, entries))
     }

@@ -12,7 +12,7 @@ use crate::model::id::WorkerId;
 use crate::model::member::MemberState;
 use crate::model::serial;
 use crate::model::status::NodeStatus;
-use crate::store::{LOOK_MAX, Store};
+use crate::store::{LOOK_MAX, ReadFigures, ReadHeartbeats, Store};
 
 /// How many jobs a pool has, and where, at one moment: the answer of [`Node::figures`](crate::Node::figures) and
 /// [`Inspector::figures`](crate::Inspector::figures). The counts of several shards are added up. When serialized, times are
@@ -65,8 +65,8 @@ pub struct WorkerJobs {
 
 impl Figures {
     /// Those of all shards, without the capacities.
-    pub(crate) async fn read(stores: &[std::sync::Arc<dyn Store>]) -> Result<Self, Error> {
-        let shards = stores.iter().enumerate().map(|(shard, store)| of_shard(shard, &**store));
+    pub(crate) async fn read(stores: &[Store]) -> Result<Self, Error> {
+        let shards = stores.iter().enumerate().map(|(shard, store)| of_shard(shard, store));
         Ok(try_join_all(shards).await?.into_iter().fold(Self::default(), Self::and))
     }
 
@@ -95,12 +95,12 @@ impl Figures {
     }
 }
 
-async fn of_shard(shard: usize, store: &dyn Store) -> Result<Figures, Error> {
+async fn of_shard(shard: usize, store: &Store) -> Result<Figures, Error> {
     let members = store.members().borrow().clone();
     let ids: Vec<_> = members.entries.keys().copied().collect();
     // The counters first: none of them is ahead of the clock of the counts.
-    let heard = store.heartbeats(Some(&ids)).await?;
-    let counts = store.figures(LOOK_MAX, &ids).await?;
+    let heard = store.read(&ReadHeartbeats { workers: Some(ids.clone()) }).await?;
+    let counts = store.read(&ReadFigures { look: LOOK_MAX, workers: ids }).await?;
     let renewed = |at: &u64| Duration::from_millis(counts.now.saturating_sub(*at));
     let workers = members.entries.iter().zip(counts.of_workers).map(|((&worker, member), jobs)| WorkerJobs {
         shard,

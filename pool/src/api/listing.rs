@@ -17,7 +17,7 @@ use crate::model::record::{JobState, Record};
 use crate::model::serial;
 use crate::model::why::Why;
 use crate::model::wire::{self, EnvelopeError};
-use crate::store::{Pause, Store, StoreError};
+use crate::store::{ListJobs, ListOwned, LookUp, Pause, ReadPauses, ReadPayload, Store, StoreError};
 
 /// The page size for a listing that is read to its end.
 pub(crate) const PAGE: usize = 512;
@@ -43,7 +43,7 @@ pub(crate) struct ServerMark(u32);
 
 impl ServerMark {
     /// The mark of the process that this store sends to.
-    pub(crate) fn of(store: &dyn Store) -> Option<Self> {
+    pub(crate) fn of(store: &Store) -> Option<Self> {
         store.blessed().map(|run_id| Self::of_process(&run_id))
     }
 
@@ -249,7 +249,7 @@ pub(crate) fn nodes(workers: Vec<WorkerInfo>) -> Vec<NodeInfo> {
 }
 
 /// The incarnation of the pool, as soon as the copy of its settings has one.
-pub(crate) async fn known_incarnation(store: &dyn Store) -> Result<Incarnation, Error> {
+pub(crate) async fn known_incarnation(store: &Store) -> Result<Incarnation, Error> {
     let mut settings = store.settings();
     let known = settings.wait_for(|settings| settings.incarnation.is_some());
     match tokio::time::timeout(PATIENCE, known).await {
@@ -261,16 +261,16 @@ pub(crate) async fn known_incarnation(store: &dyn Store) -> Result<Incarnation, 
 
 /// A page of a store's listing, and where the next page begins.
 pub(crate) async fn jobs_page(
-    store: &dyn Store,
+    store: &Store,
     at: u64,
     limit: usize,
 ) -> Result<(Vec<JobInfo>, Option<u64>), Error> {
-    let page = store.jobs_page(at, page_size(limit)).await?;
+    let page = store.read(&ListJobs { cursor: at, limit: page_size(limit) }).await?;
     Ok((infos(store, page.jobs).await?, page.next))
 }
 
 /// All jobs, ordered by key, each once.
-pub(crate) async fn jobs(store: &dyn Store) -> Result<Vec<JobInfo>, Error> {
+pub(crate) async fn jobs(store: &Store) -> Result<Vec<JobInfo>, Error> {
     let (mut jobs, mut pages) = (BTreeMap::new(), Pages::of(store));
     while let Some(at) = pages.next {
         let (page, next) = jobs_page(store, at, PAGE).await?;
@@ -291,13 +291,13 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    pub(crate) fn of(store: &dyn Store) -> Self {
+    pub(crate) fn of(store: &Store) -> Self {
         Self { next: Some(0), server: ServerMark::of(store) }
     }
 
     /// Goes on after a page. False if the server has changed: the listing begins anew, because a place in that of another
     /// process would leave some out.
-    pub(crate) fn turn(&mut self, store: &dyn Store, next: Option<u64>) -> bool {
+    pub(crate) fn turn(&mut self, store: &Store, next: Option<u64>) -> bool {
         let former = std::mem::replace(&mut self.server, ServerMark::of(store));
         let goes_on = former == self.server;
         self.next = if goes_on { next } else { Some(0) };
@@ -307,7 +307,7 @@ impl Pages {
 
 /// The jobs that this worker owns by the store: about `limit` of them, ordered by key, beginning after `after`.
 pub(crate) async fn jobs_of(
-    store: &dyn Store,
+    store: &Store,
     worker: WorkerId,
     after: Option<&JobKey>,
     limit: usize,
@@ -317,7 +317,9 @@ pub(crate) async fn jobs_of(
     let mut jobs = Vec::new();
     let mut after = after.cloned();
     loop {
-        let page = store.owned(incarnation, worker, after.as_ref(), page_size(limit)).await?;
+        let page = store
+            .run(incarnation, &ListOwned { worker, after: after.clone(), limit: page_size(limit) })
+            .await?;
         jobs.extend(infos(store, page.jobs).await?.into_iter().filter(|job| job.owner == Some(worker)));
         after = page.next;
         if after.is_none() || jobs.len() >= limit {
@@ -327,7 +329,7 @@ pub(crate) async fn jobs_of(
 }
 
 /// The jobs whose records can be read. Waiting jobs are read once more, for the reason why they wait.
-async fn infos(store: &dyn Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
+async fn infos(store: &Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
     let waits = |record: &Record| !matches!(record.state, JobState::Running | JobState::Stopping);
     let jobs: Vec<_> = jobs.into_iter().filter_map(|(key, record)| Some((key, record?))).collect();
     let waiting: Vec<_> =
@@ -342,13 +344,19 @@ async fn infos(store: &dyn Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result
     Ok(jobs.into_iter().map(info).collect())
 }
 
-async fn pauses(store: &dyn Store, keys: Vec<JobKey>) -> Result<BTreeMap<JobKey, Pause>, Error> {
-    let pauses = store.pauses(&keys).await?;
-    Ok(keys.into_iter().zip(pauses).collect())
+async fn pauses(store: &Store, keys: Vec<JobKey>) -> Result<BTreeMap<JobKey, Pause>, Error> {
+    let read = ReadPauses { keys };
+    let pauses = store.read(&read).await?;
+    Ok(read.keys.into_iter().zip(pauses).collect())
 }
 
-pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo>, Error> {
-    let found = store.lookup(&[(key.clone(), None)]).await?.into_iter().next().unwrap_or_default();
+pub(crate) async fn job(store: &Store, key: JobKey) -> Result<Option<JobInfo>, Error> {
+    let found = store
+        .read(&LookUp { items: vec![(key.clone(), None)] })
+        .await?
+        .into_iter()
+        .next()
+        .unwrap_or_default();
     if let Some(version) = found.newer {
         let what = "the job's record";
         return Err(Error::NewerVersion { what, version, known: Record::VERSION });
@@ -359,8 +367,8 @@ pub(crate) async fn job(store: &dyn Store, key: JobKey) -> Result<Option<JobInfo
     Ok(infos(store, vec![(key, found.record)]).await?.pop())
 }
 
-pub(crate) async fn payload(store: &dyn Store, key: &JobKey) -> Result<Option<Bytes>, Error> {
-    let Some(envelope) = store.payload(key).await? else { return Ok(None) };
+pub(crate) async fn payload(store: &Store, key: &JobKey) -> Result<Option<Bytes>, Error> {
+    let Some(envelope) = store.read(&ReadPayload { key: key.clone() }).await? else { return Ok(None) };
     let opened = wire::open(&envelope).map_err(|error| match error {
         EnvelopeError::Newer(version) => {
             Error::NewerVersion { what: "the payload's envelope", version, known: wire::VERSION }
@@ -398,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_listing_begins_anew_at_another_server() {
-        let store = crate::store::MemoryStore::new();
+        let store = Store::from(crate::store::MemoryStore::new());
         store.bless("first");
         let mut pages = Pages::of(&store);
         assert!(pages.turn(&store, Some(7)));

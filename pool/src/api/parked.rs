@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::paused::Paused;
 use crate::model::serial;
-use crate::store::{Parked, Store};
+use crate::store::{ListParked, Parked, Store};
 
 /// A job that failed too often, or was parked or paused by an operator. The pool does not retry it before
 /// [`Node::unpark`](crate::Node::unpark), or [`Node::resume`](crate::Node::resume) if it is paused. When serialized, times are
@@ -68,16 +68,16 @@ impl ParkedJob {
 
 /// A page of a store's listing, and where the next page begins.
 pub(crate) async fn page(
-    store: &dyn Store,
+    store: &Store,
     at: u64,
     limit: usize,
 ) -> Result<(Vec<ParkedJob>, Option<u64>), Error> {
-    let page = store.parked_page(at, page_size(limit)).await?;
+    let page = store.read(&ListParked { cursor: at, limit: page_size(limit) }).await?;
     Ok((page.jobs.into_iter().filter_map(ParkedJob::new).collect(), page.next))
 }
 
 /// All parked jobs, each once.
-pub(crate) async fn all(store: &dyn Store) -> Result<Vec<ParkedJob>, Error> {
+pub(crate) async fn all(store: &Store) -> Result<Vec<ParkedJob>, Error> {
     let (mut jobs, mut pages) = (BTreeMap::new(), Pages::of(store));
     while let Some(at) = pages.next {
         let (page, next) = page(store, at, PAGE).await?;

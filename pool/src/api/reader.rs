@@ -22,12 +22,12 @@ use crate::job::checkpoint::Checkpointed;
 use crate::model::id::{DispatchId, IdError, JobKey};
 use crate::model::settings::{Given, Settings};
 use crate::model::status::NodeStatus;
-use crate::store::{Store, Waiting};
+use crate::store::{Explain, ReadCheckpoint, ReadNotifications, ReadStatuses, Store, Waiting};
 
 /// The stores of a pool's shards, ordered by their index; never empty.
 #[derive(Clone)]
 pub(crate) struct Reader {
-    stores: Arc<[Arc<dyn Store>]>,
+    stores: Arc<[Store]>,
 }
 
 impl fmt::Debug for Reader {
@@ -37,16 +37,16 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(stores: impl IntoIterator<Item = Arc<dyn Store>>) -> Self {
+    pub(crate) fn new(stores: impl IntoIterator<Item = Store>) -> Self {
         Self { stores: stores.into_iter().collect() }
     }
 
-    pub(crate) fn stores(&self) -> &[Arc<dyn Store>] {
+    pub(crate) fn stores(&self) -> &[Store] {
         &self.stores
     }
 
     /// The store of the shard of a key.
-    pub(crate) fn of(&self, key: &JobKey) -> &Arc<dyn Store> {
+    pub(crate) fn of(&self, key: &JobKey) -> &Store {
         &self.stores[shard_of(key.as_bytes(), self.stores.len())]
     }
 
@@ -61,11 +61,11 @@ impl Reader {
 
     pub(crate) async fn pool_state(&self) -> Result<Vec<ShardState>, Error> {
         let shards = self.stores.iter().enumerate();
-        try_join_all(shards.map(|(at, store)| ShardState::read(&**store, at))).await
+        try_join_all(shards.map(|(at, store)| ShardState::read(store, at))).await
     }
 
     pub(crate) async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
-        let listing = self.stores.iter().map(|store| listing::jobs(&**store));
+        let listing = self.stores.iter().map(listing::jobs);
         let mut jobs = listing::one_after_another(try_join_all(listing).await?);
         if self.stores.len() > 1 {
             jobs.sort_by(|a, b| a.key.cmp(&b.key));
@@ -90,16 +90,16 @@ impl Reader {
         limit: usize,
     ) -> Result<Vec<JobInfo>, Error> {
         let store = self.stores.get(worker.shard).ok_or(NO_SHARD)?;
-        listing::jobs_of(&**store, worker.id, after, limit).await
+        listing::jobs_of(store, worker.id, after, limit).await
     }
 
     pub(crate) async fn job(&self, key: JobKey) -> Result<Option<JobInfo>, Error> {
-        listing::job(&**self.of(&key), key).await
+        listing::job(self.of(&key), key).await
     }
 
     pub(crate) async fn explain(&self, key: JobKey, id: Option<&DispatchId>) -> Result<Explanation, Error> {
         let store = self.of(&key);
-        let seen = store.explain(&key, id).await?;
+        let seen = store.read(&Explain { key: key.clone(), id: id.cloned() }).await?;
         let (members, stored) = (store.members().borrow().clone(), store.settings().borrow().clone());
         let settings = Settings::default().joining(&stored.fields, &Given::default());
         Ok(explain(key, id, seen, &members, &settings))
@@ -115,7 +115,7 @@ impl Reader {
 
     pub(crate) async fn statuses(&self) -> Result<Vec<NodeStatus>, Error> {
         let shards = self.stores.iter().enumerate().map(|(shard, store)| async move {
-            let said = store.statuses().await?.into_iter();
+            let said = store.read(&ReadStatuses).await?.into_iter();
             Ok::<_, Error>(said.filter_map(|(node, said)| NodeStatus::decode(shard, node, &said)).collect())
         });
         Ok(listing::one_after_another(try_join_all(shards).await?))
@@ -138,16 +138,16 @@ impl Reader {
     }
 
     pub(crate) async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>, Error> {
-        listing::payload(&**self.of(key), key).await
+        listing::payload(self.of(key), key).await
     }
 
     pub(crate) async fn owner(&self, key: JobKey) -> Result<Option<Owner>, Error> {
         let store = self.of(&key);
-        Ok(listing::job(&**store, key).await?.and_then(|job| Owner::of(job, &store.members().borrow())))
+        Ok(listing::job(store, key).await?.and_then(|job| Owner::of(job, &store.members().borrow())))
     }
 
     pub(crate) async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
-        let listing = self.stores.iter().map(|store| parked::all(&**store));
+        let listing = self.stores.iter().map(parked::all);
         let mut jobs = listing::one_after_another(try_join_all(listing).await?);
         jobs.sort_by_key(|job| job.since);
         Ok(jobs)
@@ -164,16 +164,16 @@ impl Reader {
     }
 
     pub(crate) async fn checkpoint_of(&self, key: &JobKey) -> Result<Option<Checkpointed>, Error> {
-        Ok(self.of(key).checkpoint(key).await?.map(Checkpointed::new))
+        Ok(self.of(key).read(&ReadCheckpoint { key: key.clone() }).await?.map(Checkpointed::new))
     }
 
     pub(crate) async fn notifications(&self, key: JobKey) -> Result<Vec<WaitingNotification>, Error> {
         let store = self.of(&key);
         // Read this before the numbers: if they belong to another incarnation, nothing must be dropped.
-        let incarnation = listing::known_incarnation(&**store).await?;
+        let incarnation = listing::known_incarnation(store).await?;
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
-            match store.notifications(&key, from).await? {
+            match store.read(&ReadNotifications { key: key.clone(), from }).await? {
                 Waiting::Absent => return Err(Error::JobNotFound(key)),
                 Waiting::Bad => return Err(Error::BadRecord { of: format!("the job {key}") }),
                 Waiting::Page { first, bodies, more } => {
@@ -190,14 +190,14 @@ impl Reader {
 
     pub(crate) async fn schedules(&self) -> Result<Vec<ScheduleInfo>, Error> {
         let shards = self.stores.iter().enumerate();
-        let listing = shards.map(|(at, store)| scheduled::of_shard(&**store, at));
+        let listing = shards.map(|(at, store)| scheduled::of_shard(store, at));
         Ok(listing::one_after_another(try_join_all(listing).await?))
     }
 
     /// Where a listing goes on.
     fn at(&self, cursor: Option<Cursor>) -> Result<Place<'_>, Error> {
         let cursor = cursor.unwrap_or_default();
-        let store = &**self.stores.get(cursor.shard).ok_or(NO_SHARD)?;
+        let store = self.stores.get(cursor.shard).ok_or(NO_SHARD)?;
         let server = ServerMark::of(store);
         if cursor.at != 0 && cursor.server.is_some() && cursor.server != server {
             return Err(Error::StaleCursor);
@@ -223,7 +223,7 @@ impl Reader {
 
 /// A place in a listing.
 struct Place<'r> {
-    store: &'r dyn Store,
+    store: &'r Store,
     cursor: Cursor,
     /// The server process that lists.
     server: Option<ServerMark>,

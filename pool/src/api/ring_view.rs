@@ -25,7 +25,7 @@ pub struct RingView {
 }
 
 impl RingView {
-    pub(crate) fn of(shard: usize, store: &dyn Store) -> Self {
+    pub(crate) fn of(shard: usize, store: &Store) -> Self {
         let settings = Settings::default().joining(&store.settings().borrow().fields, &Given::default());
         Self::new(shard, (**store.members().borrow()).clone(), settings, 0)
     }

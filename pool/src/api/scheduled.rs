@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::model::id::{NodeName, ScheduleName, Term};
 use crate::model::serial;
-use crate::store::{ScheduleEntry, ScheduleKey, ScheduleKind, Store};
+use crate::store::{ReadSchedules, ScheduleEntry, ScheduleKey, ScheduleKind, Store};
 
 /// A schedule or ticker. When serialized, times are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,8 +46,8 @@ impl ScheduleInfo {
 }
 
 /// Those of one shard, by kind and name.
-pub(crate) async fn of_shard(store: &dyn Store, shard: usize) -> Result<Vec<ScheduleInfo>, Error> {
-    let mut entries = store.schedules().await?;
+pub(crate) async fn of_shard(store: &Store, shard: usize) -> Result<Vec<ScheduleInfo>, Error> {
+    let mut entries = store.read(&ReadSchedules).await?;
     entries.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(entries.into_iter().map(|(key, entry)| ScheduleInfo::new(shard, key, entry)).collect())
 }

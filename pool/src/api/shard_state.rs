@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::model::id::{Incarnation, Revision};
 use crate::model::phase::PoolPhase;
-use crate::store::{PoolState, Store};
+use crate::store::{PoolState, ReadIdentity, ReadState, Store};
 
 /// The state of one shard of a pool, as its store says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,8 +29,9 @@ pub struct ShardState {
 
 impl ShardState {
     /// Reads it from the server that answers, and the shutdown flag from the copy of the settings.
-    pub(crate) async fn read(store: &dyn Store, shard: usize) -> Result<Self, Error> {
-        let (state, server) = futures::future::try_join(store.pool_state(), store.server_identity()).await?;
+    pub(crate) async fn read(store: &Store, shard: usize) -> Result<Self, Error> {
+        let (state, server) =
+            futures::future::try_join(store.read(&ReadState), store.read(&ReadIdentity)).await?;
         let absent = Self {
             shard,
             phase: PoolPhase::Unknown,
@@ -54,7 +55,7 @@ impl ShardState {
     }
 }
 
-fn phase(recovering: bool, store: &dyn Store) -> PoolPhase {
+fn phase(recovering: bool, store: &Store) -> PoolPhase {
     match store.settings().borrow().flag() {
         Some(flag) if flag.is_stopping() => PoolPhase::Stopping,
         Some(_) => PoolPhase::Closing,

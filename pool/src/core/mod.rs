@@ -33,7 +33,6 @@ pub(crate) mod engine;
 pub(crate) mod input;
 pub(crate) mod jobs;
 pub(crate) mod lease;
-mod plan_call;
 pub(crate) mod ring;
 pub(crate) mod roles;
 pub(crate) mod schedules;

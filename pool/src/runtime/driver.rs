@@ -21,7 +21,6 @@ use super::int_map::IntMap;
 use super::lease::Leases;
 use super::log::{self, Log};
 use super::metrics::{self, Metrics};
-use super::perform::perform;
 use super::planners::{Part, Planners};
 use super::room::Room;
 use super::saving::Saving;
@@ -85,7 +84,7 @@ struct Local {
 pub(crate) struct Driver {
     engine: Engine,
     config: Arc<Config>,
-    store: Arc<dyn Store>,
+    store: Store,
     leases: Arc<Leases>,
     inputs: mpsc::UnboundedSender<Input>,
     calls: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -111,7 +110,7 @@ impl Driver {
     pub(crate) fn new(
         config: Config,
         seed: u64,
-        store: Arc<dyn Store>,
+        store: Store,
         leases: Arc<Leases>,
         inputs: mpsc::UnboundedSender<Input>,
         mut watched: Watched,
@@ -422,13 +421,15 @@ impl Driver {
     }
 
     fn call(&mut self, incarnation: Incarnation, call: Call) {
-        let (store, config) = (self.store.clone(), self.config.clone());
-        let reads = (matches!(call, Call::ReadNode { .. }), matches!(call, Call::ReadPool));
-        let leases = matches!(call, Call::ForgetNode).then(|| self.leases.clone());
+        let store = self.store.clone();
+        let reads = (matches!(call, Call::ReadNode(..)), matches!(call, Call::ReadPool(..)));
+        let leases = matches!(call, Call::ForgetNode(..)).then(|| self.leases.clone());
         let step = metrics::step(&call).map(|step| (step, self.watched.metrics.call(step)));
         let health = self.watched.health.clone();
         let span = match &call {
-            Call::Route { jobs, .. } => tracing::debug_span!("route", node = %config.node, jobs = jobs.len()),
+            Call::Route(route, _) => {
+                tracing::debug_span!("route", node = %self.config.node, jobs = route.jobs.len())
+            }
             _ => tracing::Span::none(),
         };
         let future = async move {
@@ -436,7 +437,10 @@ impl Driver {
                 leases.rest().await;
             }
             let begun = Instant::now();
-            let done = perform(&*store, &config, incarnation, call).await;
+            let done = call.perform(&store, incarnation).await;
+            if let Done::ForgetNode(_, Err(error)) = &done {
+                tracing::debug!(%error, "the node's stream was left to expire");
+            }
             if let Some((step, histogram)) = step {
                 histogram.record(begun.elapsed());
                 health.stepped(step, done.failure());

@@ -22,7 +22,6 @@ pub(crate) mod lease;
 mod log;
 pub(crate) mod metrics;
 mod pace;
-pub(crate) mod perform;
 pub(crate) mod planners;
 pub(crate) mod polls;
 pub(crate) mod room;

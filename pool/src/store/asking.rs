@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 
+use super::EntryId;
+use super::step::step;
 use crate::model::id::{JobKey, NodeName, Token, WorkerId};
 
 /// The longest body of an ask, and of what is said to it, bytes.
@@ -204,7 +206,7 @@ pub struct ReplyItem {
     pub key: JobKey,
     /// The token of the ask.
     pub token: Token,
-    /// The node that asks.
+    /// The asking node.
     pub asker: NodeName,
     /// The attempt.
     pub id: AskId,
@@ -284,3 +286,27 @@ mod tests {
         assert_eq!(kept, [1_024, 1_024, 1_023, 64, 16]);
     }
 }
+
+/// Hands asks of a node to the owners of jobs, under the tokens of the asks.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The asking node.
+    pub asker: NodeName,
+    /// The asks.
+    pub items: Vec<AskItem>,
+}
+
+step!(Ask: "ask" -> Vec<AskReply>, |step| step.items.len());
+
+/// A worker tells nodes the fate of their asks, and deletes finished entries of the own stream.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The owner.
+    pub worker: WorkerId,
+    /// Handled entries of the owner's stream, for the call to delete.
+    pub finished: Vec<EntryId>,
+    /// The replies.
+    pub items: Vec<ReplyItem>,
+}
+
+step!(Reply: "reply" -> Vec<ReplyReply>, |step| step.items.len());

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::step::step;
 use super::{Outcome, ReleaseMode};
-use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::member::Member;
 use crate::model::record::Begun;
 use crate::model::why::Cause;
 
@@ -123,3 +125,33 @@ pub enum AttestReply {
     /// again.
     Later,
 }
+
+/// In phase R, a living worker reports jobs in any order: running, ended and handed-off jobs. Even a call without items makes
+/// the worker a member. An unknown worker is adopted under the old id, in the old slot if free. Takes at most
+/// [`ATTEST_BYTES`](super::ATTEST_BYTES). In phase N the answer is [`Refusal::Normal`](super::Refusal::Normal).
+#[derive(Clone, Debug)]
+pub struct AttestJobs {
+    /// The reporting worker.
+    pub worker: WorkerId,
+    /// The worker's entry among the members, as last known.
+    pub member: Member,
+    /// The reported jobs.
+    pub items: Vec<AttestItem>,
+}
+
+step!(AttestJobs: "attest" -> Vec<AttestReply>);
+
+/// The worker's final report in phase R: the worker has none of its stored jobs but the reported jobs. Takes a page of the
+/// stored jobs, and returns the beginning of the next page. `None`: the report is complete, and the pool no longer waits for
+/// the worker.
+#[derive(Clone, Debug)]
+pub struct Attend {
+    /// The reporting worker.
+    pub worker: WorkerId,
+    /// Where the page begins; `None`: with the first job.
+    pub after: Option<JobKey>,
+    /// The most jobs of the page.
+    pub limit: usize,
+}
+
+step!(Attend: "attend" -> Option<JobKey>);

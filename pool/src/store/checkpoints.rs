@@ -1,8 +1,9 @@
 //! The arguments and answers of the steps that concern checkpoints.
 
+use super::step::{read, step};
 use bytes::Bytes;
 
-use crate::model::id::{JobKey, Token};
+use crate::model::id::{JobKey, Token, WorkerId};
 
 /// The state that a job's owner has left with its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,3 +93,23 @@ mod tests {
         }
     }
 }
+
+/// Keeps checkpoints of a worker's jobs, in place of earlier checkpoints.
+#[derive(Clone, Debug)]
+pub struct Save {
+    /// The owner.
+    pub worker: WorkerId,
+    /// The checkpoints.
+    pub items: Vec<SaveItem>,
+}
+
+step!(Save: "save" -> Vec<SaveReply>, |step| step.items.len());
+
+/// A job's checkpoint.
+#[derive(Clone, Debug)]
+pub struct ReadCheckpoint {
+    /// The key.
+    pub key: JobKey,
+}
+
+read!(ReadCheckpoint: "checkpoint" -> Option<Checkpoint>);

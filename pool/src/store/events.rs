@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{AskEvent, AskId, EntryId, Outcome, Said, Way};
+use super::step::read;
+use super::{AskEvent, AskId, EntryId, Outcome, PoolEvent, Said, Way};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use std::time::Duration;
 
 /// An entry of a worker's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub enum WorkerEvent {
     },
     /// `a`: asks of jobs, and pokes after them.
     Ask {
-        /// The node that asks.
+        /// The asking node.
         asker: NodeName,
         /// The asks with the keys of their jobs, in order.
         asks: Vec<(JobKey, AskEvent)>,
@@ -100,3 +102,80 @@ pub struct Cursors {
     /// The last entry that the node has read of its own stream.
     pub node: EntryId,
 }
+
+/// New start events for this consumer. `None`: the consumer group is gone.
+#[derive(Clone, Debug)]
+pub struct ReadPool {
+    /// The routing node.
+    pub consumer: NodeName,
+    /// The most entries.
+    pub max: usize,
+    /// How long the read waits for the first entry; zero: not at all.
+    pub block: Duration,
+}
+
+read!(ReadPool: "pool_events" -> Option<Vec<PoolEvent>>);
+
+/// Start events in the hands of slow consumers. `None`: the consumer group is gone.
+#[derive(Clone, Debug)]
+pub struct ClaimPool {
+    /// The routing node.
+    pub consumer: NodeName,
+    /// How long another consumer has kept an entry at least.
+    pub min_idle: Duration,
+    /// The most entries.
+    pub max: usize,
+}
+
+read!(ClaimPool: "claim" -> Option<Vec<PoolEvent>>);
+
+/// New entries of a node's streams.
+#[derive(Clone, Debug)]
+pub struct ReadNode {
+    /// The node.
+    pub node: NodeName,
+    /// The positions in the streams of the node and of the workers.
+    pub cursors: Cursors,
+    /// The most entries of a stream.
+    pub max: usize,
+    /// How long the read waits for the first entry; zero: not at all.
+    pub block: Duration,
+}
+
+read!(ReadNode: "node_events" -> NodeEvents);
+
+/// The oldest entry of a worker's stream.
+#[derive(Clone, Debug)]
+pub struct ReadOldest {
+    /// The worker.
+    pub worker: WorkerId,
+}
+
+read!(ReadOldest: "oldest_worker_event" -> Option<EntryId>);
+
+/// The heartbeat counters of the given workers, or of all.
+#[derive(Clone, Debug)]
+pub struct ReadHeartbeats {
+    /// The workers; `None`: all.
+    pub workers: Option<Vec<WorkerId>>,
+}
+
+read!(ReadHeartbeats: "heartbeats" -> BTreeMap<WorkerId, u64>);
+
+/// Tells nodes about outcomes, as a hint only.
+#[derive(Clone, Debug)]
+pub struct Tell {
+    /// The dispatches and their outcomes.
+    pub outcomes: Vec<(DispatchId, Outcome)>,
+}
+
+read!(Tell: "tell" -> ());
+
+/// Deletes the node's own stream: the last step of a leaving node.
+#[derive(Clone, Debug)]
+pub struct ForgetNode {
+    /// The node.
+    pub node: NodeName,
+}
+
+read!(ForgetNode: "forget_node" -> ());

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use super::Outcome;
+use super::step::{read, step};
+use super::{Outcome, SettingChange};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState};
 use crate::model::settings::{Settings, ShutdownFlag};
+use bytes::Bytes;
+use std::collections::BTreeMap;
 
 /// The state of a pool, the same for every caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,3 +207,145 @@ pub enum ShutdownMode {
     /// Go from closing to stopping, if the time has come.
     Advance,
 }
+
+/// Creates the pool in phase R, if there is none.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// The highest token and incarnation in the caller's eyes.
+    pub seen: Seen,
+    /// The server process of the new pool.
+    pub run_id: String,
+    /// The settings of the new pool.
+    pub settings: Box<Settings>,
+}
+
+read!(Bootstrap: "bootstrap" -> Bootstrapped);
+
+/// Starts a new incarnation in phase R, above all known incarnations and tokens. The first caller wins. The shutdown flag
+/// stays, unless the flag belongs to a pool with a known end. `lost` has the signs of a
+/// [`Refusal::Lost`](super::Refusal::Lost), or is empty. The same signs ask for no second recovery while they last.
+#[derive(Clone, Debug)]
+pub struct Recover {
+    /// The highest token and incarnation in the caller's eyes.
+    pub seen: Seen,
+    /// The present server process.
+    pub run_id: String,
+    /// The signs of a loss, or empty.
+    pub lost: String,
+}
+
+step!(Recover: "recover" -> Incarnation);
+
+/// Leaves phase R if every member has attested. Otherwise returns a member without an attestation.
+#[derive(Clone, Debug)]
+pub struct OpenNormal;
+
+step!(OpenNormal: "open_normal" -> Option<WorkerId>);
+
+/// Changes settings of a running pool, and returns the map's revision. The step changes all of them or none: none if a
+/// setting has neither the caller's known value nor the new value.
+#[derive(Clone, Debug)]
+pub struct ChangeSettings {
+    /// The changes: all are made, or none.
+    pub changes: Vec<SettingChange>,
+}
+
+step!(ChangeSettings: "change_settings" -> Revision);
+
+/// Raises the floor of the pool to this level, once every member has the level. From then on the store refuses steps of a
+/// lower level with [`Refusal::Level`](super::Refusal::Level). Refused in phase R.
+#[derive(Clone, Debug)]
+pub struct RaiseLevel {
+    /// The new floor.
+    pub level: u32,
+}
+
+step!(RaiseLevel: "raise_level" -> Raised);
+
+/// Cordons a node, or lifts the cordon: the ring of the members gives no job to the node's workers. A stale `seen` is
+/// refused with [`Refusal::StaleRing`](super::Refusal::StaleRing), which names the present revision. A repeated cordon changes
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct Cordon {
+    /// The members' revision in the caller's eyes.
+    pub seen: Revision,
+    /// The node.
+    pub node: NodeName,
+    /// Whether the node is cordoned, or free again.
+    pub on: bool,
+}
+
+step!(Cordon: "cordon" -> ());
+
+/// A worker joins.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// The joining worker.
+    pub request: Box<JoinRequest>,
+}
+
+step!(Join: "join" -> Seat);
+
+/// A standby takes a new slot.
+#[derive(Clone, Debug)]
+pub struct Settle {
+    /// The standby.
+    pub worker: WorkerId,
+}
+
+step!(Settle: "settle" -> Seat);
+
+/// The heartbeat of all workers of a node. Raises the counter of tokens and the floor to the caller's values. Keeps the
+/// stream of `node`. In phase N, the loss of a single key is answered with [`Refusal::Lost`](super::Refusal::Lost).
+///
+/// The pool keeps `status` with `node` while a worker of the call is a member, and until the node has no worker.
+#[derive(Clone, Debug)]
+pub struct Renew {
+    /// The highest token and the floor in the caller's eyes.
+    pub seen: Seen,
+    /// The node whose stream is kept.
+    pub node: Option<NodeName>,
+    /// The workers of the node.
+    pub workers: Vec<WorkerId>,
+    /// The words of the node about itself, for people; empty for none.
+    pub status: Bytes,
+}
+
+step!(Renew: "renew" -> Renewal);
+
+/// The words of nodes with workers about themselves, by the nodes' names.
+#[derive(Clone, Debug)]
+pub struct ReadStatuses;
+
+read!(ReadStatuses: "statuses" -> BTreeMap<String, Bytes>);
+
+/// Takes workers out of the ring, all in one change. The workers keep their jobs. Returns the entries in order, `None` for a
+/// worker that is no member.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    /// The workers.
+    pub workers: Vec<WorkerId>,
+}
+
+step!(Drain: "drain" -> Vec<Option<Member>>, |step| step.workers.len());
+
+/// Ends workers, all in one change of the members. A silent worker comes with its observed counter, still the same after
+/// its TTL. A worker comes without a counter if nothing of it runs. Returns the answers in order.
+#[derive(Clone, Debug)]
+pub struct Expire {
+    /// The workers with the observed counters; `None`: the worker ends by its own will.
+    pub workers: Vec<(WorkerId, Option<u64>)>,
+}
+
+step!(Expire: "expire" -> Vec<Expired>, |step| step.workers.len());
+
+/// Frees jobs of an expired worker.
+#[derive(Clone, Debug)]
+pub struct Reap {
+    /// The expired worker.
+    pub worker: WorkerId,
+    /// The most jobs to free.
+    pub limit: usize,
+}
+
+step!(Reap: "reap" -> Reaped);

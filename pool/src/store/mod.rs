@@ -1,11 +1,12 @@
-//! The interface to the store: every atomic step of the protocol, every read, and nothing else. `docs/protocol` is
-//! the contract. [`RedisStore`] runs it as Lua, and [`MemoryStore`] as Rust over ordered maps. A conformance suite
-//! and a refinement test show that the two are equal.
+//! The store: every atomic step of the protocol, every read, and nothing else. `docs/protocol` is the contract.
 //!
-//! Every step is atomic, checks the caller's incarnation, and is idempotent for the identity that it carries (nonce,
-//! dispatch id, token, counter). A call without an answer is sent again, unchanged. There are two exceptions.
-//! [`bootstrap`](Membership::bootstrap) and [`lookup`](Jobs::lookup) take no incarnation. A
-//! [`notify`](Messages::notify) that is sent again may keep its notification twice.
+//! A step is a value: a struct with its arguments, such as [`Dispatch`], whose [`Step`] names the answer. A [`Store`]
+//! performs any step, by `memory` as Rust over ordered maps ([`OnMemory`]), or by `redis` as Lua ([`OnRedis`]). A
+//! conformance suite and a refinement test show that both are equal.
+//!
+//! Every step is atomic, checks the caller's incarnation, and is idempotent for the identity that the step carries (nonce,
+//! dispatch id, token, counter). A step without an answer is sent again, unchanged. Two kinds are exceptions. A [`Read`],
+//! and [`Bootstrap`], take no incarnation. A [`Notify`] that is sent again may keep its notification twice.
 
 mod asking;
 mod attesting;
@@ -17,7 +18,7 @@ mod events;
 mod evidence;
 mod figures;
 mod history;
-mod interface;
+mod jobs;
 mod membership;
 mod memory;
 mod ownership;
@@ -25,7 +26,10 @@ mod parking;
 mod redis;
 mod requests;
 mod schedules;
+mod server;
 mod steering;
+mod step;
+mod upkeep;
 
 pub use crate::model::settings::SettingChange;
 pub use asking::*;
@@ -38,7 +42,7 @@ pub use events::*;
 pub use evidence::*;
 pub use figures::*;
 pub use history::*;
-pub use interface::*;
+pub use jobs::*;
 pub use membership::*;
 pub use memory::MemoryStore;
 #[cfg(feature = "sim")]
@@ -52,8 +56,11 @@ pub(crate) use redis::needs_memory as script_needs_memory;
 pub use redis::{RedisStore, UnsuitableServer};
 pub use requests::*;
 pub use schedules::*;
+pub use server::*;
 pub use steering::*;
+pub use step::*;
 pub use tenure_streaming::EntryId;
+pub use upkeep::*;
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::step::step;
 use super::{Checkpoint, EntryId, Outcome, Refusal};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::Record;
@@ -296,3 +297,48 @@ pub struct JobsPage {
     /// meanwhile.
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }
+
+/// Owners take their assigned jobs. The answers are by owner, but a single bound counts the payloads of all owners:
+/// [`BeginReply::Full`](super::BeginReply::Full).
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// The jobs by worker.
+    pub begins: Vec<WorkerBegins>,
+}
+
+step!(Begin: "begin" -> Vec<WorkerBegun>, |step| step.begins.iter().map(|of| of.jobs.len()).sum());
+
+/// Records the success of start handlers. The answers are in order: true, or false for a stale item.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The jobs by worker.
+    pub starts: Vec<WorkerStarts>,
+}
+
+step!(Started: "started" -> Vec<bool>, |step| step.starts.iter().map(|of| of.items.len()).sum());
+
+/// The owner gives jobs up. Their handlers have ended.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// The owner.
+    pub worker: WorkerId,
+    /// Handled entries of the owner's stream, for the call to delete.
+    pub finished: Vec<EntryId>,
+    /// The jobs.
+    pub items: Vec<ReleaseItem>,
+}
+
+step!(Release: "release" -> Vec<ReleaseReply>, |step| step.items.len());
+
+/// A page of a worker's jobs.
+#[derive(Clone, Debug)]
+pub struct ListOwned {
+    /// The owner.
+    pub worker: WorkerId,
+    /// Where the page begins; `None`: with the first job.
+    pub after: Option<JobKey>,
+    /// The most jobs of the page.
+    pub limit: usize,
+}
+
+step!(ListOwned: "owned" -> OwnedPage);

@@ -1,6 +1,7 @@
 //! The answers of unpark, and the listing of parked jobs.
 
-use crate::model::id::JobKey;
+use super::step::{read, step};
+use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::Record;
 
 /// unpark's answer for one job.
@@ -49,3 +50,32 @@ pub struct ParkedPage {
     /// In no order. A job that is parked during the whole listing is in some page, and may be in two.
     pub jobs: Vec<Parked>,
 }
+
+/// Retries parked jobs, named with their dispatches. Attempts and strikes count from zero.
+#[derive(Clone, Debug)]
+pub struct Unpark {
+    /// The jobs with their dispatches.
+    pub jobs: Vec<(JobKey, DispatchId)>,
+}
+
+step!(Unpark: "unpark" -> Vec<UnparkReply>, |step| step.jobs.len());
+
+/// A page of the parked jobs.
+#[derive(Clone, Debug)]
+pub struct ListParked {
+    /// Where the page begins; 0: the first page.
+    pub cursor: u64,
+    /// About how many jobs the page has.
+    pub limit: usize,
+}
+
+read!(ListParked: "parked" -> ParkedPage);
+
+/// Why queued, assigned or parked jobs wait, and until when.
+#[derive(Clone, Debug)]
+pub struct ReadPauses {
+    /// The keys.
+    pub keys: Vec<JobKey>,
+}
+
+read!(ReadPauses: "pauses" -> Vec<Pause>);

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use super::DispatchItem;
-use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use super::step::{read, step};
+use super::{DispatchItem, EntryId, Turn};
+use crate::model::id::{DispatchId, JobKey, NodeName, Revision, Token, WorkerId};
 
 /// A job to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,3 +188,86 @@ pub enum Waiting {
     /// `BAD`: their header does not parse.
     Bad,
 }
+
+/// Requests the end of jobs.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    /// The turn of the jobs' plan. The step is refused once the turn is over. Jobs outside the plan are absent for the step.
+    pub turn: Option<Turn>,
+    /// Whether the sweeper repeats an earlier request.
+    pub repeat: bool,
+    /// The node to tell of the end.
+    pub waiting: Option<NodeName>,
+    /// The jobs.
+    pub items: Vec<StopItem>,
+}
+
+step!(Stop: "stop" -> Vec<StopReply>, |step| step.items.len());
+
+/// Keeps notifications, at least once: after a lost answer, a repeated call may keep a notification twice.
+#[derive(Clone, Debug)]
+pub struct Notify {
+    /// The notifications.
+    pub items: Vec<NotifyItem>,
+}
+
+step!(Notify: "notify" -> Vec<NotifyReply>, |step| step.items.len());
+
+/// Keeps notifications, as [`Notify`] does. A missing job is accepted together with its first notification, and placed if
+/// `ring` is still the revision of the members.
+#[derive(Clone, Debug)]
+pub struct NotifyOrStart {
+    /// The revision of the ring behind the choice of workers for new jobs.
+    pub ring: Revision,
+    /// The notifications with the jobs to start.
+    pub items: Vec<NotifyOrStartItem>,
+}
+
+step!(NotifyOrStart: "notify_or_start" -> Vec<NotifyOrStartReply>, |step| step.items.len());
+
+/// The owner acknowledges and fetches notifications. `None`: the caller is not the owner.
+#[derive(Clone, Debug)]
+pub struct Take {
+    /// The owner.
+    pub worker: WorkerId,
+    /// Handled entries of the owner's stream, for the call to delete.
+    pub finished: Vec<EntryId>,
+    /// The jobs.
+    pub items: Vec<TakeItem>,
+}
+
+step!(Take: "take" -> Vec<Option<Taken>>, |step| step.items.len());
+
+/// A page of the waiting notifications of a job.
+#[derive(Clone, Debug)]
+pub struct ReadNotifications {
+    /// The key.
+    pub key: JobKey,
+    /// The first number of the page.
+    pub from: u64,
+}
+
+read!(ReadNotifications: "notifications" -> Waiting);
+
+/// Drops a job's notifications with numbers up to `through`, and returns the number of waiting notifications. `None`: no such
+/// job.
+#[derive(Clone, Debug)]
+pub struct DropNotifications {
+    /// The key.
+    pub key: JobKey,
+    /// The last number to drop.
+    pub through: u64,
+}
+
+step!(DropNotifications: "drop_notifications" -> Option<u64>);
+
+/// Gives jobs another payload, under a higher generation. The owners of running jobs are told.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The turn of the jobs' plan. The step is refused once the turn is over. Jobs outside the plan are absent for the step.
+    pub turn: Option<Turn>,
+    /// The payloads.
+    pub items: Vec<UpdateItem>,
+}
+
+step!(Update: "update" -> Vec<UpdateReply>, |step| step.items.len());

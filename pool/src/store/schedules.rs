@@ -1,5 +1,6 @@
 //! The arguments and answers of the steps of schedules and tickers.
 
+use super::step::{read, step};
 use std::fmt;
 use std::time::Duration;
 
@@ -272,3 +273,57 @@ mod tests {
         }
     }
 }
+
+/// All schedules and tickers with a readable entry.
+#[derive(Clone, Debug)]
+pub struct ReadSchedules;
+
+read!(ReadSchedules: "schedules" -> Vec<(ScheduleKey, ScheduleEntry)>);
+
+/// Creates a schedule, changes its period, or ends it.
+#[derive(Clone, Debug)]
+pub struct ChangeSchedule {
+    /// The schedule.
+    pub schedule: ScheduleKey,
+    /// The change.
+    pub change: ScheduleChange,
+}
+
+step!(ChangeSchedule: "sched" -> ScheduleState);
+
+/// Holds, takes over or leaves turns to plan.
+#[derive(Clone, Debug)]
+pub struct HoldTurns {
+    /// The planning node.
+    pub node: NodeName,
+    /// The schedules.
+    pub items: Vec<TermItem>,
+}
+
+step!(HoldTurns: "term" -> Terms);
+
+/// Asks for the tick of this number, in the caller's turn. After a lost answer, ask for the same number again.
+#[derive(Clone, Debug)]
+pub struct TakeTick {
+    /// The schedule.
+    pub schedule: ScheduleKey,
+    /// The schedule's id, and the caller's term.
+    pub turn: (ScheduleId, Term),
+    /// The number of the tick.
+    pub number: u64,
+}
+
+step!(TakeTick: "tick" -> TickReply);
+
+/// A page of a plan's jobs.
+#[derive(Clone, Debug)]
+pub struct ListPlanned {
+    /// The plan.
+    pub plan: ScheduleName,
+    /// Where the page begins; `None`: with the first job.
+    pub after: Option<JobKey>,
+    /// The most jobs of the page.
+    pub limit: usize,
+}
+
+step!(ListPlanned: "planned" -> PlannedPage);

@@ -1,5 +1,6 @@
 //! The arguments and answers of steer.
 
+use super::step::step;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 
 /// The wish for a single job.
@@ -88,3 +89,13 @@ pub enum SteerReply {
     /// `X`: its record does not parse.
     Bad,
 }
+
+/// Carries out the wishes of an operator: single jobs begin now, end here and begin anew, or are parked. The owners of
+/// running jobs are told.
+#[derive(Clone, Debug)]
+pub struct Steer {
+    /// The jobs with the wishes of an operator.
+    pub items: Vec<SteerItem>,
+}
+
+step!(Steer: "steer" -> Vec<SteerReply>, |step| step.items.len());

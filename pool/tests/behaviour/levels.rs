@@ -1,11 +1,10 @@
 //! Levels: what a deployment of a newer version does, and what becomes of a node that it has forgotten.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::id::PoolName;
+use tenure_pool::id::{PoolName, WorkerId};
 use tenure_pool::mutation::ScriptPatch;
-use tenure_pool::store::{PoolState, Raised, RedisStore, Store};
+use tenure_pool::store::{Expire, PoolState, RaiseLevel, Raised, ReadIdentity, ReadState, RedisStore, Store};
 use tenure_pool::{Backend, Client, DispatchError, Error, MemoryStore, Node, NodeBuilder, TooOld, Unhealthy};
 use tenure_testing::eventually;
 
@@ -23,12 +22,12 @@ const NEWER: ScriptPatch = ScriptPatch { script: "", from: "local LEVEL = 1", to
 
 impl World {
     /// The pool as a version with level 2 sees it.
-    fn newer(&self) -> Arc<dyn Store> {
+    fn newer(&self) -> Store {
         match &self.home {
-            Home::Memory(store) => Arc::new(store.at_level(2)),
+            Home::Memory(store) => store.at_level(2).into(),
             Home::Redis(_) | Home::Elsewhere => {
                 let client = Client::open(&self.server().url()).unwrap();
-                Arc::new(RedisStore::open_patched(&client, &PoolName::new(POOL).unwrap(), false, &[NEWER]))
+                RedisStore::open_patched(&client, &PoolName::new(POOL).unwrap(), false, &[NEWER]).into()
             }
         }
     }
@@ -41,12 +40,16 @@ impl World {
     /// That version raises the floor to 2.
     async fn raise(&self) -> Raised {
         let store = self.newer();
-        store.bless(&store.server_identity().await.unwrap().run_id);
-        let PoolState::Present { incarnation, .. } = store.pool_state().await.unwrap() else { panic!() };
-        let raised = store.raise_level(incarnation, 2).await.unwrap();
+        store.bless(&store.read(&ReadIdentity).await.unwrap().run_id);
+        let PoolState::Present { incarnation, .. } = store.read(&ReadState).await.unwrap() else { panic!() };
+        let raised = store.run(incarnation, &RaiseLevel { level: 2 }).await.unwrap();
         store.close().await;
         raised
     }
+}
+
+fn expire(worker: WorkerId) -> Expire {
+    Expire { workers: vec![(worker, None)] }
 }
 
 fn is_too_old(why: TooOld) -> bool {
@@ -128,12 +131,12 @@ async fn a_node_below_the_floor_closes_at_once(world: World) {
     let new = world.newer_builder("new").join().await.unwrap();
     let worker = old.workers()[0].id;
     let store = world.newer();
-    store.bless(&store.server_identity().await.unwrap().run_id);
-    let PoolState::Present { incarnation, .. } = store.pool_state().await.unwrap() else { panic!() };
-    store.expire(incarnation, worker, None).await.unwrap();
+    store.bless(&store.read(&ReadIdentity).await.unwrap().run_id);
+    let PoolState::Present { incarnation, .. } = store.read(&ReadState).await.unwrap() else { panic!() };
+    store.run(incarnation, &expire(worker)).await.unwrap();
     // It may come back before the floor rises.
     while let Raised::Below { worker, .. } = world.raise().await {
-        store.expire(incarnation, worker, None).await.unwrap();
+        store.run(incarnation, &expire(worker)).await.unwrap();
     }
     world.add_worker(&new).await;
     eventually(PATIENCE, "the job to move", async || {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tenure_pool::id::PoolName;
-use tenure_pool::store::{PoolState, RedisStore, SettingChange, Store};
+use tenure_pool::store::{
+    ChangeSettings, PoolState, ReadIdentity, ReadState, RedisStore, SettingChange, Store,
+};
 use tenure_pool::{Client, DispatchError, Error, Node, Settings};
 use tenure_testing::{Proxy, eventually};
 
@@ -168,18 +170,18 @@ async fn a_stored_value_that_this_version_cannot_use_can_be_replaced(world: Worl
     let node = world.node("a").await;
     let from = Settings::default().max_attempts.to_string();
     let change = SettingChange { name: "max_attempts".into(), from, to: "0".into() };
-    let change_in = async |store: &dyn Store| {
-        let identity = store.server_identity().await.unwrap();
+    let change_in = async |store: Store| {
+        let identity = store.read(&ReadIdentity).await.unwrap();
         store.bless(&identity.run_id);
-        let PoolState::Present { incarnation, .. } = store.pool_state().await.unwrap() else { panic!() };
-        store.change_settings(incarnation, std::slice::from_ref(&change)).await.unwrap();
+        let PoolState::Present { incarnation, .. } = store.read(&ReadState).await.unwrap() else { panic!() };
+        store.run(incarnation, &ChangeSettings { changes: vec![change] }).await.unwrap();
         store.close().await;
     };
     match &world.home {
-        Home::Memory(store) => change_in(store).await,
+        Home::Memory(store) => change_in(store.clone().into()).await,
         Home::Redis(_) | Home::Elsewhere => {
             let client = Client::open(&world.server().url()).unwrap();
-            change_in(&RedisStore::open(&client, &PoolName::new(POOL).unwrap())).await;
+            change_in(RedisStore::open(&client, &PoolName::new(POOL).unwrap()).into()).await;
         }
     }
     let settings = node.change_settings(|settings| settings.max_attempts = 7).await.unwrap();

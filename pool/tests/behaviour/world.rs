@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tenure_pool::id::PoolName;
 use tenure_pool::member::Member;
-use tenure_pool::store::{Content, RedisStore, Store};
+use tenure_pool::store::{Content, ReadIdentity, RedisStore, Store};
 use tenure_pool::{
     Backend, Client, JobState, MemberState, MemoryStore, Node, NodeBuilder, Settings, WorkerInfo,
 };
@@ -209,10 +209,11 @@ impl World {
             Home::Memory(store) => store.dump().lines(),
             Home::Redis(_) | Home::Elsewhere => {
                 let client = Client::open(&self.server().url()).unwrap();
-                let store = RedisStore::open(&client, &PoolName::new(POOL).unwrap());
-                let identity = store.server_identity().await.unwrap();
+                let redis = Arc::new(RedisStore::open(&client, &PoolName::new(POOL).unwrap()));
+                let store = Store::Redis(Arc::clone(&redis));
+                let identity = store.read(&ReadIdentity).await.unwrap();
                 store.bless(&identity.run_id);
-                let lines = store.dump().await.unwrap().lines();
+                let lines = redis.dump().await.unwrap().lines();
                 store.close().await;
                 lines
             }

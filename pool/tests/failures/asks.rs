@@ -18,7 +18,7 @@ mod cases {
 
     use bytes::Bytes;
     use tenure_pool::id::{NodeName, Token, WorkerId};
-    use tenure_pool::store::{AskId, Asks, ReplyItem, Said};
+    use tenure_pool::store::{AskId, Reply, ReplyItem, Said};
     use tenure_pool::{Ask, AskError, BoxError, Job, JobHandler, Node, Start, StopReason};
     use tenure_testing::eventually;
     use tokio::sync::watch;
@@ -126,7 +126,7 @@ mod cases {
         let (key, asker) = ("key".try_into().unwrap(), NodeName::new("caller").unwrap());
         let said = Said::Answer("the former owner".into());
         let reply = ReplyItem { key, token, asker, id, said };
-        bystander.store.reply(bystander.view().await.0, worker, &[], &[reply]).await.unwrap();
+        bystander.run(&Reply { worker, finished: Vec::new(), items: vec![reply] }).await.unwrap();
         match asked.await.unwrap() {
             Err(AskError::Unknown { .. }) => {}
             Ok(words) => panic!("a former owner has answered: {words:?}"),

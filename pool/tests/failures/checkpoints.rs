@@ -29,7 +29,7 @@ mod cases {
     use bytes::Bytes;
     use redis::Commands;
     use tenure_pool::id::{Token, WorkerId};
-    use tenure_pool::store::{Checkpoints, SaveItem};
+    use tenure_pool::store::{Save, SaveItem};
     use tenure_pool::{Job, JobHandler, JobSpec, Node, RestartPolicy};
     use tenure_testing::eventually;
     use tokio::sync::Notify;
@@ -169,7 +169,7 @@ mod cases {
         let (key, bytes) = ("key".try_into().unwrap(), Bytes::from("a former owner's"));
         let late = SaveItem { key, token, given: token, number: 9, bytes };
         let bystander = ground.bystander().await;
-        bystander.store.save(bystander.view().await.0, worker, &[late]).await.unwrap();
+        bystander.run(&Save { worker, items: vec![late] }).await.unwrap();
         c.add_worker(runs.keeping("the last").0).await.unwrap();
         assert!(b.close().await.unwrap().complete);
         let (given, ..) = runs.run(&ground, 3).await;

@@ -79,7 +79,7 @@ mod cases {
 
     use futures::future::join_all;
     use tenure_pool::id::JobKey;
-    use tenure_pool::store::{Jobs, Membership, Refusal, StoreError};
+    use tenure_pool::store::{Reap, Refusal, Route, StoreError};
     use tenure_pool::{DispatchError, Node};
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;
@@ -228,7 +228,10 @@ mod cases {
         let there = ground.keys_on(&b).await;
         assert!(!there.is_empty());
         let jobs: Vec<_> = there.iter().map(|key| (JobKey::new(key.clone()).unwrap(), Some(first))).collect();
-        let placed = bystander.store.route(inc, outdated, &[], &jobs).await;
+        let placed = bystander
+            .store
+            .run(inc, &Route { ring: outdated, entries: Vec::new(), jobs: jobs.clone() })
+            .await;
         ground.worker_events_handled(first).await;
         ground.goes_on(&a, "another").await;
         ground.goes_on(&b, "yet another").await;
@@ -249,10 +252,11 @@ mod cases {
         let bystander = ground.bystander().await;
         let (inc, _) = bystander.view().await;
         bystander.bury(dead).await;
-        let reaps = (0..16).map(|_| bystander.store.reap(inc, dead, 256));
+        let reap = Reap { worker: dead, limit: 256 };
+        let reaps = (0..16).map(|_| bystander.store.run(inc, &reap));
         join_all(reaps).await.into_iter().for_each(|reaped| assert!(reaped.unwrap().done));
         ground.started(&orphans, 2).await;
-        bystander.store.reap(inc, dead, 256).await.unwrap();
+        bystander.store.run(inc, &Reap { worker: dead, limit: 256 }).await.unwrap();
         ground.goes_on(&b, "another").await;
         ground.assert_clean();
         ground.assert_starts(&orphans, 2);
@@ -270,13 +274,13 @@ mod cases {
         let bystander = ground.bystander().await;
         let (inc, _) = bystander.view().await;
         bystander.bury(dead).await;
-        let reaped = bystander.store.reap(inc, dead, 3).await.unwrap();
+        let reaped = bystander.store.run(inc, &Reap { worker: dead, limit: 3 }).await.unwrap();
         assert!(reaped.done || reaped.count == 3);
         eventually(ground.patience, "the first of its jobs to run elsewhere", async || {
             orphans.iter().filter(|key| ground.recorder.starts_of(key) == 2).count() >= 3
         })
         .await;
-        bystander.store.reap(inc, dead, 256).await.unwrap();
+        bystander.store.run(inc, &Reap { worker: dead, limit: 256 }).await.unwrap();
         ground.started(&orphans, 2).await;
         ground.goes_on(&b, "another").await;
         ground.assert_clean();

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use tenure_pool::id::{Incarnation, PoolName, Revision, WorkerId};
 use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
-use tenure_pool::store::{Membership, PoolState, RedisStore, Store};
+use tenure_pool::store::{Expire, Known, PoolState, ReadIdentity, ReadState, RedisStore, Store, StoreError};
 use tenure_pool::{
     BoxError, Client, Job, JobHandler, MemberState, Node, NodeBuilder, Settings, Start, StopReason, Worker,
 };
@@ -211,20 +211,16 @@ impl Ground {
     }
 
     /// A store like every node's, over this path, with more patches.
-    pub(crate) fn store_by(&self, url: &str, more: &[ScriptPatch]) -> Arc<RedisStore> {
+    pub(crate) fn store_by(&self, url: &str, more: &[ScriptPatch]) -> Store {
         self.store_of(POOL, url, more)
     }
 
     /// The same for another pool.
-    pub(crate) fn store_of(&self, pool: &str, url: &str, more: &[ScriptPatch]) -> Arc<RedisStore> {
+    pub(crate) fn store_of(&self, pool: &str, url: &str, more: &[ScriptPatch]) -> Store {
         let patches = [self.broken.scripts, more].concat();
         let client = if url == self.server.url() { patient(url) } else { Client::open(url).unwrap() };
-        Arc::new(RedisStore::open_broken(
-            &client,
-            &PoolName::new(pool).unwrap(),
-            &patches,
-            self.broken_maps(),
-        ))
+        let pool = PoolName::new(pool).unwrap();
+        RedisStore::open_broken(&client, &pool, &patches, self.broken_maps()).into()
     }
 
     pub(crate) fn broken_maps(&self) -> tenure_rmap::Mutations {
@@ -232,10 +228,10 @@ impl Ground {
     }
 
     /// A store that takes the time from the pool's key `clock`, for a client with a wrong clock.
-    pub(crate) fn store_with_own_clock(&self) -> Arc<RedisStore> {
+    pub(crate) fn store_with_own_clock(&self) -> Store {
         let client = patient(&self.server.url());
         let pool = PoolName::new(POOL).unwrap();
-        Arc::new(RedisStore::open_patched(&client, &pool, true, self.broken.scripts))
+        RedisStore::open_patched(&client, &pool, true, self.broken.scripts).into()
     }
 
     /// Sets that clock this far ahead of the server's.
@@ -247,12 +243,12 @@ impl Ground {
     }
 
     /// A node on this store.
-    pub(crate) fn builder_on(&self, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
+    pub(crate) fn builder_on(&self, name: &str, store: Store) -> NodeBuilder {
         self.builder_of(POOL, name, store)
     }
 
     /// A node of another pool.
-    pub(crate) fn builder_of(&self, pool: &str, name: &str, store: Arc<dyn Store>) -> NodeBuilder {
+    pub(crate) fn builder_of(&self, pool: &str, name: &str, store: Store) -> NodeBuilder {
         let unplaced = self.routed.then_some(Mutation::NothingPlaced);
         Node::builder(pool, store)
             .name(name)
@@ -300,7 +296,7 @@ impl Ground {
     /// A bystander over this path.
     pub(crate) async fn bystander_by(&self, url: &str) -> Bystander {
         let store = self.store_by(url, &[]);
-        let identity = store.server_identity().await.unwrap();
+        let identity = store.read(&ReadIdentity).await.unwrap();
         store.bless(&identity.run_id);
         Bystander { store }
     }
@@ -503,20 +499,25 @@ impl JobHandler for StopsAtGate {
 
 /// A client that sends steps of the pool without being a node.
 pub(crate) struct Bystander {
-    pub(crate) store: Arc<RedisStore>,
+    pub(crate) store: Store,
 }
 
 impl Bystander {
     /// The pool's incarnation and the revision of its members.
     pub(crate) async fn view(&self) -> (Incarnation, Revision) {
-        match self.store.pool_state().await.unwrap() {
+        match self.store.read(&ReadState).await.unwrap() {
             PoolState::Present { incarnation, members, .. } => (incarnation, members),
             other => panic!("{other:?}"),
         }
     }
 
+    /// A step in the pool's present incarnation.
+    pub(crate) async fn run<S: Known>(&self, step: &S) -> Result<S::Answer, StoreError> {
+        self.store.run(self.view().await.0, step).await
+    }
+
     /// Expires this worker, whose lease is over.
     pub(crate) async fn bury(&self, worker: WorkerId) {
-        self.store.expire(self.view().await.0, worker, None).await.unwrap();
+        self.run(&Expire { workers: vec![(worker, None)] }).await.unwrap();
     }
 }

@@ -60,7 +60,9 @@ mod cases {
     use std::time::Duration;
 
     use tenure_pool::mutation::ScriptPatch;
-    use tenure_pool::store::{Membership, Raised, Refusal, Store, StoreError, Upkeep};
+    use tenure_pool::store::{
+        CleanUp, PruneConsumers, RaiseLevel, Raised, ReadIdentity, Refusal, StoreError,
+    };
     use tenure_pool::{DispatchError, JobSpec, JobState, Node, Unhealthy};
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Cluster, Proxy, RedisServer, eventually};
@@ -145,7 +147,7 @@ mod cases {
             .unwrap();
         let incarnation =
             tenure_pool::id::Incarnation(incarnation.expect("the pool's data while b is stopping"));
-        let early = bystander.store.cleanup(incarnation, Duration::from_secs(60)).await;
+        let early = bystander.store.run(incarnation, &CleanUp { tombstone: Duration::from_secs(60) }).await;
         let is_refused = matches!(early, Err(StoreError::Refused(Refusal::Members(1))));
         assert!(is_refused, "cleaned up while b is stopping: {early:?}");
         a.abandon();
@@ -378,7 +380,7 @@ mod cases {
         }
         // Every node does this once a minute with routers that were silent for long.
         let bystander = ground.bystander().await;
-        bystander.store.prune_consumers(bystander.view().await.0, Duration::ZERO).await.unwrap();
+        bystander.run(&PruneConsumers { idle: Duration::ZERO }).await.unwrap();
         eventually(ground.patience, "nothing but what was there", async || {
             let after = inventory(&ground.server);
             if after == before { Ok(()) } else { Err(after) }
@@ -391,11 +393,9 @@ mod cases {
         let (url, old) = (ground.server.url(), ground.node_with("old", 1).await);
         let new = ground.builder_on("new", ground.store_by(&url, &[NEWER])).join().await.unwrap();
         let deployment = Bystander { store: ground.store_by(&url, &[NEWER]) };
-        deployment.store.bless(&deployment.store.server_identity().await.unwrap().run_id);
+        deployment.store.bless(&deployment.store.read(&ReadIdentity).await.unwrap().run_id);
         // The old worker may come back before the floor rises.
-        while let Raised::Below { worker, level } =
-            deployment.store.raise_level(deployment.view().await.0, 2).await.unwrap()
-        {
+        while let Raised::Below { worker, level } = deployment.run(&RaiseLevel { level: 2 }).await.unwrap() {
             assert_eq!(level, 1);
             deployment.bury(worker).await;
         }

@@ -95,7 +95,7 @@ mod cases {
     use futures::future::join_all;
     use tenure_pool::id::JobKey;
     use tenure_pool::mutation::ScriptPatch;
-    use tenure_pool::store::{EntryId, Jobs, RouteReply, Upkeep};
+    use tenure_pool::store::{PruneConsumers, Route, RouteReply};
     use tenure_pool::{DispatchError, MemberState, Node, WorkerId};
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Proxy, eventually};
@@ -500,7 +500,7 @@ mod cases {
         assert!(!held.is_empty());
         let bystander = ground.bystander_by(url).await;
         let (inc, _) = bystander.view().await;
-        bystander.store.prune_consumers(inc, Duration::ZERO).await.unwrap();
+        bystander.store.run(inc, &PruneConsumers { idle: Duration::ZERO }).await.unwrap();
         assert_eq!(held_by(ground, router), held, "what it was given is still there");
     }
 
@@ -509,7 +509,11 @@ mod cases {
         let bystander = ground.bystander().await;
         let (inc, members) = bystander.view().await;
         let jobs: Vec<_> = keys.iter().map(|key| (JobKey::new(key.clone()).unwrap(), Some(worker))).collect();
-        let routed = bystander.store.route(inc, members, &[] as &[EntryId], &jobs).await.unwrap();
+        let routed = bystander
+            .store
+            .run(inc, &Route { ring: members, entries: Vec::new(), jobs: jobs.clone() })
+            .await
+            .unwrap();
         assert!(routed.iter().all(|reply| *reply == RouteReply::Routed), "{routed:?}");
     }
 }

@@ -4,16 +4,15 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::{
-    AskEvent, AskId, AskItem, AskReply, DispatchReply, ReplyItem, ReplyReply, Said, Store,
+    Ask, AskEvent, AskId, AskItem, AskReply, DispatchReply, Reply, ReplyItem, ReplyReply, Said,
 };
 
 use super::act::Act;
 use super::scope::Lapse;
-use super::world::{Call, Hand, NOW, Pool, Worker, World, node, on};
+use super::world::{Call, Hand, NOW, Pool, Worker, World, node};
 
 /// The ask of a scope. Its job has the first key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +276,7 @@ impl Pool {
         let (name, poke) = ("ask".to_owned(), attempt.poke);
         let ask = AskEvent { id, name, token, not_after: NOW, poke, body: Bytes::new() };
         let item = AskItem { key: self.keys[0].clone(), guess, ask };
-        let reply = on!(world.store, ask(world.inc, &node(), &[item])).ok()?[0];
+        let reply = world.on(&Ask { asker: node(), items: vec![item] }).ok()?[0];
         if reply == AskReply::Sent && !owns {
             world.broke = Some("S14");
         }
@@ -385,7 +384,7 @@ impl Pool {
         let key = self.keys[0].clone();
         let item = ReplyItem { key, token, asker: node(), id: attempt, said: word.said() };
         let owners_word = item.said.is_the_owners();
-        let reply = on!(world.store, reply(world.inc, id, &[], &[item])).ok()?[0];
+        let reply = world.on(&Reply { worker: id, finished: Vec::new(), items: vec![item] }).ok()?[0];
         if owners_word && (reply == ReplyReply::Told) != owns {
             world.broke = Some("S14");
         }

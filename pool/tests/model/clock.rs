@@ -2,12 +2,12 @@
 //! and the observer's go on by 1 or 2, each by itself. A worker fences itself before the tick after its deadline, as
 //! the lease thread does. The second worker's lease never runs out.
 
-use futures::FutureExt;
-use tenure_pool::store::{Seen, Store};
+use bytes::Bytes;
+use tenure_pool::store::{Expire, Renew, Seen};
 
 use super::act::Act;
 use super::scope::Lapse;
-use super::world::{Life, Pool, World, on};
+use super::world::{Life, Pool, World};
 
 /// The age at which a lease has run out, by its worker's clock.
 const HARD: u8 = 2;
@@ -106,7 +106,9 @@ impl Pool {
                 clock.flight = Some(Flight { age: 0, done: None });
             }
             Time::RenewalExecuted => {
-                let renewal = on!(world.store, renew(world.inc, Seen::default(), None, &[id])).ok()?;
+                let renewal = world
+                    .on(&Renew { seen: Seen::default(), node: None, workers: vec![id], status: Bytes::new() })
+                    .ok()?;
                 clock.flight.as_mut()?.done = Some(renewal.states[0].is_some());
             }
             Time::RenewalAnswered => {
@@ -122,7 +124,7 @@ impl Pool {
             Time::Observed => clock.seen = Some((world.store.heartbeat(id)?, 0)),
             Time::Expired => {
                 let (seq, _) = clock.seen.take()?;
-                on!(world.store, expire(world.inc, id, Some(seq))).ok()?;
+                world.on(&Expire { workers: vec![(id, Some(seq))] }).ok()?;
             }
         }
         if world.workers[0].life == Life::Fenced {

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use tenure_pool::id::Token;
 use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, Record};
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, HandedOff, LaterPayload, ReleaseMode, Result, Seen, Store,
+    Attest, AttestItem, AttestJobs, AttestReply, HandedOff, LaterPayload, Recover, ReleaseMode, Result, Seen,
 };
 
 use super::scope::Lapse;
@@ -27,9 +26,11 @@ impl Pool {
         } else {
             world.store.wipe();
             world.store.break_on_purpose(self.scope.broken.clone());
-            inc = on!(world.store, bootstrap(seen, "memory0", &self.settings)).unwrap().incarnation;
+            inc = self.bootstrap(&mut world.store, seen);
         }
-        world.inc = on!(world.store, recover(inc, seen, "memory0", "")).unwrap();
+        world.inc =
+            on(&mut world.store, inc, &Recover { seen, run_id: "memory0".into(), lost: String::new() })
+                .unwrap();
         let lives = |of: usize| world.store.record(&self.keys[self.scope.dispatches[of]]).is_some();
         let known = |of: usize| {
             let mut living = world.workers.iter().filter(|worker| worker.lives());
@@ -97,7 +98,7 @@ impl Pool {
         }
         let entry = format!("U|{worker}|10000|n{worker}|n|");
         let member = Member::parse(entry.as_bytes()).unwrap();
-        let replies = on!(world.store, attest(world.inc, id, &member, &items))?;
+        let replies = world.on(&AttestJobs { worker: id, member, items })?;
         world.workers[worker].said = Said::All;
         if ends.iter().any(|at| replies[*at] == AttestReply::Ended) {
             world.broke = Some("S17");

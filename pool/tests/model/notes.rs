@@ -1,12 +1,11 @@
 //! Notifications: a job's worker gets what was kept, in this order, until it has acknowledged it.
 
 use bytes::Bytes;
-use futures::FutureExt;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
-use tenure_pool::store::{NotifyItem, NotifyReply, Store, TakeItem};
+use tenure_pool::store::{Notify, NotifyItem, NotifyReply, Take, TakeItem};
 
-use super::world::{Pool, World, on};
+use super::world::{Pool, World};
 
 /// The most that may wait for one job.
 pub(crate) const CAP: u32 = 2;
@@ -35,7 +34,7 @@ impl Pool {
         let body = world.left.notes;
         let guess = world.store.record(&self.keys[key]).and_then(|record| record.owner);
         let item = NotifyItem { key: self.keys[key].clone(), guess, body: Bytes::copy_from_slice(&[body]) };
-        let replies = on!(world.store, notify(world.inc, &[item]));
+        let replies = world.on(&Notify { items: vec![item] });
         if replies.is_ok_and(|replies| replies[0] == NotifyReply::Kept) {
             let notes = &mut world.notes[key];
             notes.kept.push(body);
@@ -59,7 +58,7 @@ impl Pool {
             record.owner == Some(id) && record.token == token && record.state == JobState::Running
         });
         let item = TakeItem { key: self.keys[key].clone(), token, ack: heard.ack };
-        let taken = on!(world.store, take(world.inc, id, &[], &[item])).ok()?.remove(0);
+        let taken = world.on(&Take { worker: id, finished: Vec::new(), items: vec![item] }).ok()?.remove(0);
         if taken.is_some() != runs {
             world.broke = Some("S11");
         }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use futures::FutureExt;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{JobState, Record};
-use tenure_pool::store::{SteerItem, SteerReply, Store, Way};
+use tenure_pool::store::{Steer, SteerItem, SteerReply, Unpark, Way};
 
 use super::act::Act;
 use super::judge::Cause;
-use super::world::{Call, Pool, World, on};
+use super::world::{Call, Pool, World};
 
 /// A pause or a resume, by somebody who has seen the record like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +89,7 @@ impl Pool {
             guess: wish.owner,
             reason: "n|why".to_owned(),
         };
-        let replies = on!(world.store, steer(world.inc, &[item]));
+        let replies = world.on(&Steer { items: vec![item] });
         if let Ok([SteerReply::Told]) = replies.as_deref() {
             world.pauses.told.insert(wish.token);
         }
@@ -99,7 +98,7 @@ impl Pool {
     /// Somebody retries parked jobs: those that are paused stay as they are.
     pub(crate) fn unpark(&self, world: &mut World) -> Option<()> {
         let id = world.store.record(&self.keys[0])?.id.clone();
-        on!(world.store, unpark(world.inc, &[(self.keys[0].clone(), id)])).ok()?;
+        world.on(&Unpark { jobs: vec![(self.keys[0].clone(), id)] }).ok()?;
         Some(())
     }
 }

@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use futures::FutureExt;
 use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::ShutdownFlag;
-use tenure_pool::store::{ReleaseMode, ShutdownMode, Store};
+use tenure_pool::store::{CleanUp, Purge, ReleaseMode, ShutDown, ShutdownMode};
 
 use super::act::Act;
 use super::scope::{Lapse, Left};
-use super::world::{Hand, Life, Mail, Pool, Then, World, node, on};
+use super::world::{Hand, Life, Mail, Pool, Then, World, node};
 
 /// A step of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,10 +101,10 @@ impl Pool {
 
     pub(crate) fn close(world: &mut World, close: Close) -> Option<()> {
         match close {
-            Close::Ask(mode) => drop(on!(world.store, shutdown(world.inc, &node(), mode)).ok()?),
-            Close::Purge => drop(on!(world.store, purge(world.inc, 8)).ok()?),
+            Close::Ask(mode) => drop(world.on(&ShutDown { by: node(), mode }).ok()?),
+            Close::Purge => drop(world.on(&Purge { limit: 8 }).ok()?),
             Close::Cleanup => {
-                on!(world.store, cleanup(world.inc, Duration::from_secs(60))).ok()?;
+                world.on(&CleanUp { tombstone: Duration::from_secs(60) }).ok()?;
             }
             Close::Cease { worker, key } => {
                 let hand = &mut world.workers[worker].hands[key];

@@ -1,14 +1,13 @@
 //! Checkpoints: a job's next owner begins with the last one that the owner before has left.
 
 use bytes::Bytes;
-use futures::FutureExt;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
-use tenure_pool::store::{Checkpoint, ReleaseMode, SaveItem, SaveReply, Store};
+use tenure_pool::store::{Checkpoint, ReleaseMode, Save, SaveItem, SaveReply};
 
 use super::act::Act;
 use super::scope::Lapse;
-use super::world::{Hand, Held, Pool, World, on};
+use super::world::{Hand, Held, Pool, World};
 
 /// The judge's knowledge of a job's checkpoints: tokens and numbers.
 #[derive(Clone, Debug, Default, Hash)]
@@ -60,7 +59,7 @@ impl Pool {
         let name = self.keys[key].clone();
         let bytes = Bytes::copy_from_slice(&[number]);
         let item = SaveItem { key: name, token, given: token, number: u64::from(number), bytes };
-        let reply = on!(world.store, save(world.inc, id, &[item])).ok()?[0];
+        let reply = world.on(&Save { worker: id, items: vec![item] }).ok()?[0];
         if (reply == SaveReply::Kept) != owns {
             world.broke = Some("S15");
         }

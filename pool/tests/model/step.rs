@@ -1,11 +1,11 @@
 //! One transition: a role acts, a step of the store is executed, the judge looks.
 
-use futures::FutureExt;
 use tenure_pool::id::{Revision, Token, WorkerId};
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::{
-    BeginReply, DispatchItem, DispatchReply, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
-    StartedItem, StopItem, StopReply, Store, StoreError,
+    Attend, Begin, BeginReply, Dispatch, DispatchItem, DispatchReply, Drain, Expire, OpenNormal, Reap,
+    Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Result, Route, Started, StartedItem, Stop,
+    StopItem, StopReply, StoreError, Sweep, WorkerBegins, WorkerStarts,
 };
 
 use super::act::Act;
@@ -13,7 +13,7 @@ use super::judge::Cause;
 use super::notes::Heard;
 use super::scope::Lapse;
 use super::states::give;
-use super::world::{Call, Hand, Held, Leaving, Life, NOW, Parting, Pool, Said, Then, View, World, on, view};
+use super::world::{Call, Hand, Held, Leaving, Life, NOW, Parting, Pool, Said, Then, View, World, view};
 
 impl Pool {
     pub(crate) fn step(&self, before: &World, act: Act) -> Option<World> {
@@ -40,10 +40,10 @@ impl Pool {
             Act::Refresh(router) => world.views[router] = view(&world.store),
             Act::Route { router, key, worker } => {
                 let View { revision, .. } = world.views[router];
-                let jobs = [(self.keys[key].clone(), worker)];
+                let jobs = vec![(self.keys[key].clone(), worker)];
                 let fresh = revision == world.store.member_revision();
                 let token = world.store.last_token();
-                let answer = on!(world.store, route(world.inc, revision, &[], &jobs));
+                let answer = world.on(&Route { ring: revision, entries: Vec::new(), jobs });
                 if world.store.last_token() > token {
                     world.left.mints -= 1;
                 }
@@ -67,7 +67,7 @@ impl Pool {
                 let Hand::Running(held) = &mut world.workers[worker].hands[key] else { return None };
                 held.begun = tenure_pool::record::Begun::Started;
                 let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
-                on!(world.store, started(world.inc, id, &[item])).ok()?;
+                world.on(&Started { starts: vec![WorkerStarts { worker: id, items: vec![item] }] }).ok()?;
             }
             Act::End { worker, key, mode } => self.end(&mut world, worker, key, mode)?,
             Act::HandOff { worker, key } => {
@@ -171,10 +171,10 @@ impl Pool {
             Act::Expire(worker) => {
                 let id = world.workers[worker].id;
                 let seen = world.store.heartbeat(id);
-                on!(world.store, expire(world.inc, id, seen)).ok()?;
+                world.on(&Expire { workers: vec![(id, seen)] }).ok()?;
             }
             Act::Reap(id) => {
-                on!(world.store, reap(world.inc, id, 8)).ok()?;
+                world.on(&Reap { worker: id, limit: 8 }).ok()?;
                 cause = Cause::Reap;
             }
             Act::Rejoin(worker) => {
@@ -187,11 +187,12 @@ impl Pool {
             }
             Act::Drain(worker) => {
                 world.left.drains -= 1;
-                on!(world.store, drain(world.inc, world.workers[worker].id)).ok()?;
+                let workers = vec![world.workers[worker].id];
+                world.on(&Drain { workers }).ok()?.remove(0)?;
                 world.workers[worker].life = Life::Draining;
             }
             Act::Leave(worker) => {
-                on!(world.store, expire(world.inc, world.workers[worker].id, None)).ok()?;
+                world.on(&Expire { workers: vec![(world.workers[worker].id, None)] }).ok()?;
                 world.workers[worker].life = Life::Left;
             }
             Act::Save => world.saved = Some(Box::new(world.store.clone())),
@@ -205,15 +206,15 @@ impl Pool {
             }
             Act::Attend(worker) => {
                 let id = world.workers[worker].id;
-                on!(world.store, attend(world.inc, id, None, 8)).ok()?;
+                world.on(&Attend { worker: id, after: None, limit: 8 }).ok()?;
                 world.workers[worker].said = Said::LastWord;
                 cause = Cause::Attest;
             }
             Act::Open => {
-                on!(world.store, open_normal(world.inc)).ok()?;
+                world.on(&OpenNormal).ok()?;
             }
             Act::Sweep => {
-                on!(world.store, sweep(world.inc, 8, Some(0))).ok()?;
+                world.on(&Sweep { limit: 8, kick: Some(0) }).ok()?;
                 world.left.sweeps = world.left.sweeps.saturating_sub(1);
             }
         }
@@ -238,7 +239,7 @@ impl Pool {
             payload: bytes::Bytes::new(),
             worker,
         };
-        let reply = on!(world.store, dispatch(world.inc, ring, &[item])).ok()?.remove(0);
+        let reply = world.on(&Dispatch { turn: None, ring: Some(ring), items: vec![item] }).ok()?.remove(0);
         if reply == DispatchReply::Accepted {
             world.fates[dispatch].accepted = true;
         }
@@ -249,7 +250,7 @@ impl Pool {
         let key = &self.keys[self.scope.dispatches[dispatch]];
         let guess = world.store.record(key).and_then(|record| record.owner).filter(|_| aim);
         let item = StopItem { key: key.clone(), id: self.ids[dispatch].clone(), guess, forbid: false };
-        Ok(on!(world.store, stop(world.inc, repeat, None, &[item]))?.remove(0))
+        Ok(world.on(&Stop { turn: None, repeat, waiting: None, items: vec![item] })?.remove(0))
     }
 
     pub(crate) fn call_begin(
@@ -259,8 +260,9 @@ impl Pool {
         key: usize,
         token: Token,
     ) -> Result<BeginReply> {
-        let jobs = [(self.keys[key].clone(), token)];
-        let reply = on!(world.store, begin(world.inc, id, &[], &jobs))?.remove(0);
+        let jobs = vec![(self.keys[key].clone(), token)];
+        let begins = vec![WorkerBegins { worker: id, finished: Vec::new(), jobs }];
+        let reply = world.on(&Begin { begins })?.remove(0).map_err(StoreError::Refused)?.remove(0);
         if let BeginReply::Begun { record, payload, checkpoint, .. } = &reply {
             let fits = [
                 ("S15", world.states[key].is_what_is_left(checkpoint.as_deref())),
@@ -331,7 +333,7 @@ impl Pool {
         let ran_on = record.is_some_and(|r| r.state == JobState::Running);
         // With a loss of data, later payloads may be lost.
         let kept = record.filter(|_| self.scope.left.losses > 0).map(Record::generation);
-        let reply = on!(world.store, release(world.inc, id, &[], &[item]))?[0];
+        let reply = world.on(&Release { worker: id, finished: Vec::new(), items: vec![item] })?[0];
         let has_later = ran.is_some_and(|ran| {
             kept.map_or_else(|| world.payloads[key].has_later(ran), |generation| generation > ran)
         });

@@ -1,11 +1,10 @@
 //! Other payloads for a job that is there: each run is given the last one, and none is undone.
 
 use bytes::Bytes;
-use futures::FutureExt;
-use tenure_pool::store::{BeginReply, ReleaseMode, Store, UpdateItem, UpdateReply};
+use tenure_pool::store::{BeginReply, ReleaseMode, Update, UpdateItem, UpdateReply};
 
 use super::act::Act;
-use super::world::{Call, Hand, Held, Offer, Pool, Then, World, on};
+use super::world::{Call, Hand, Held, Offer, Pool, Then, World};
 
 /// The judge's knowledge of a job's payloads after its first one, by generation.
 #[derive(Clone, Debug, Default, Hash)]
@@ -64,7 +63,7 @@ impl Pool {
             guess: offer.owner,
             payload: Bytes::copy_from_slice(&[offer.payload]),
         };
-        let replies = on!(world.store, update(world.inc, &[item]));
+        let replies = world.on(&Update { turn: None, items: vec![item] });
         if let Ok([UpdateReply::Kept(generation)]) = replies.as_deref() {
             let Payloads(payloads) = &mut world.payloads[key];
             // A payload is made once. Its second execution is a late copy.

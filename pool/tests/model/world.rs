@@ -9,7 +9,10 @@ use futures::FutureExt;
 use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
 use tenure_pool::record::{Begun, Record};
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{JoinRequest, MemoryStore, ReleaseMode, Seen, Snapshot, Store};
+use tenure_pool::store::{
+    Bootstrap, Join, JoinRequest, MemoryStore, OnMemory, OpenNormal, ReleaseMode, Seen, Settle, Snapshot,
+    Store, StoreError,
+};
 
 use super::asks::{Asked, At, Attempt, Sending, Word};
 use super::clock::Clock;
@@ -25,25 +28,26 @@ pub(crate) const NOW: u64 = 1_760_000_000_000;
 
 thread_local! {
     /// The store on which steps are run; it holds the state only for as long as a step takes.
-    pub(crate) static STORE: MemoryStore = {
-        let store = MemoryStore::with_clock(Arc::new(|| NOW));
-        store.bless("memory0");
+    pub(crate) static STORE: Arc<MemoryStore> = {
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(|| NOW)));
+        Store::Memory(Arc::clone(&store)).bless("memory0");
         store
     };
 }
 
 /// Runs a step on a state.
-macro_rules! on {
-    ($state:expr, $step:ident($($argument:expr),*)) => {
-        $crate::world::STORE.with(|store| {
-            store.swap(&mut $state);
-            let answer = (store as &dyn Store).$step($($argument),*).now_or_never().expect("a step never waits");
-            store.swap(&mut $state);
-            answer
-        })
-    };
+pub(crate) fn on<S: OnMemory>(
+    state: &mut Snapshot,
+    inc: Incarnation,
+    step: &S,
+) -> Result<S::Answer, StoreError> {
+    STORE.with(|store| {
+        store.swap(state);
+        let answer = step.on_memory(store, inc).now_or_never().expect("a step never waits");
+        store.swap(state);
+        answer
+    })
 }
-pub(crate) use on;
 
 /// A job in a worker's hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -263,6 +267,13 @@ pub(crate) struct World {
     pub(crate) broke: Option<&'static str>,
 }
 
+impl World {
+    /// Runs a step in the incarnation that everybody knows.
+    pub(crate) fn on<S: OnMemory>(&mut self, step: &S) -> Result<S::Answer, StoreError> {
+        on(&mut self.store, self.inc, step)
+    }
+}
+
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
         let of = |world: &Self| {
@@ -308,17 +319,22 @@ impl Pool {
             preferred: None,
             settings: self.settings.clone(),
         };
-        let seat = on!(*store, join(inc, &request)).unwrap();
-        on!(*store, settle(inc, seat.worker)).unwrap().worker
+        let seat = on(store, inc, &Join { request: Box::new(request) }).unwrap();
+        on(store, inc, &Settle { worker: seat.worker }).unwrap().worker
+    }
+
+    pub(crate) fn bootstrap(&self, store: &mut Snapshot, seen: Seen) -> Incarnation {
+        let step = Bootstrap { seen, run_id: "memory0".into(), settings: Box::new(self.settings.clone()) };
+        on(store, Incarnation(0), &step).unwrap().incarnation
     }
 
     /// An open pool with two workers in its ring and nothing to do.
     pub(crate) fn beginning(&self) -> World {
-        let mut store = STORE.with(MemoryStore::snapshot);
+        let mut store = STORE.with(|store| store.snapshot());
         store.wipe();
         store.break_on_purpose(self.scope.broken.clone());
-        let inc = on!(store, bootstrap(Seen::default(), "memory0", &self.settings)).unwrap().incarnation;
-        on!(store, open_normal(inc)).unwrap();
+        let inc = self.bootstrap(&mut store, Seen::default());
+        on(&mut store, inc, &OpenNormal).unwrap();
         let hands = vec![Hand::Idle; self.scope.keys];
         let mut workers = Vec::new();
         for nonce in ["a", "b"] {

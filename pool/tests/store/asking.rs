@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::store::{
-    ASK_MAX, AskEvent, AskId, AskItem, AskReply, Cursors, NodeEvents, ReleaseMode, ReplyItem, ReplyReply,
-    Said, Seen, WorkerEvent,
+    ASK_MAX, Ask, AskEvent, AskId, AskItem, AskReply, Cursors, NodeEvents, ReadNode, ReleaseMode, Renew,
+    Reply, ReplyItem, ReplyReply, Said, WorkerEvent,
 };
 
-use super::lab::{Kind, Lab, key, ms, node};
+use super::lab::{Kind, Lab, key, ms, node, renew};
+use super::single::Single as _;
 
 scenarios! {
     an_ask_reaches_the_owner_under_its_token,
@@ -47,7 +48,7 @@ fn answer() -> Said {
 
 impl Lab {
     async fn ask_all(&self, items: &[AskItem]) -> Vec<AskReply> {
-        self.store().ask(self.inc, &node("asker"), items).await.unwrap()
+        self.step(&Ask { asker: node("asker"), items: items.to_vec() }).await.unwrap()
     }
 
     async fn ask(&self, name: &str, guess: Option<WorkerId>, token: Token, body: &str) -> AskReply {
@@ -55,17 +56,19 @@ impl Lab {
     }
 
     async fn reply(&self, worker: WorkerId, item: ReplyItem) -> ReplyReply {
-        self.store().reply(self.inc, worker, &[], &[item]).await.unwrap().remove(0)
+        self.step(&Reply { worker, finished: Vec::new(), items: vec![item] }).await.unwrap().remove(0)
     }
 
     /// Makes the stream of the node that asks.
     async fn asker(&self) {
-        self.store().renew(self.inc, Seen::default(), Some(&node("asker")), &[]).await.unwrap();
+        self.step(&Renew { node: Some(node("asker")), ..renew(&[]) }).await.unwrap();
     }
 
     async fn events_for(&self, worker: WorkerId) -> NodeEvents {
         let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-        self.store().node_events(&node("asker"), &cursors, 10_000, ms(0)).await.unwrap()
+        self.read(&ReadNode { node: node("asker"), cursors: cursors.clone(), max: 10_000, block: ms(0) })
+            .await
+            .unwrap()
     }
 
     /// The entries with asks for a worker: who asks, and what.
@@ -145,7 +148,7 @@ async fn an_ask_of_a_worker_that_is_gone_makes_no_stream(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let token = lab.run("k", "node1.g", worker).await;
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
     let before = lab.backend.dump().await;
     assert_eq!(lab.ask("k", Some(worker), token, "x").await, AskReply::Gone);
     assert_eq!(lab.backend.dump().await, before);
@@ -226,7 +229,10 @@ async fn a_reply_tells_the_asker(kind: Kind) {
     lab.asker().await;
     let said = [answer(), Said::Refused("no".into()), Said::Dropped];
     let items: Vec<_> = said.iter().map(|said| reply("k", token, said.clone())).collect();
-    assert_eq!(lab.store().reply(lab.inc, worker, &[], &items).await.unwrap(), [ReplyReply::Told; 3]);
+    assert_eq!(
+        lab.step(&Reply { worker, finished: Vec::new(), items: items.clone() }).await.unwrap(),
+        [ReplyReply::Told; 3]
+    );
     assert_eq!(lab.told(worker).await, said);
 }
 
@@ -283,7 +289,7 @@ async fn a_reply_deletes_finished_entries(kind: Kind) {
     lab.ask("k", Some(worker), token, "x").await;
     let entries: Vec<_> = lab.events_for(worker).await.workers.iter().map(|(_, entry, _)| *entry).collect();
     assert!(!entries.is_empty());
-    assert_eq!(lab.store().reply(lab.inc, worker, &entries, &[]).await.unwrap(), []);
+    assert_eq!(lab.step(&Reply { worker, finished: entries.clone(), items: Vec::new() }).await.unwrap(), []);
     assert!(lab.events_for(worker).await.workers.is_empty());
 }
 

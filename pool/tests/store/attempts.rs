@@ -2,9 +2,10 @@
 
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{BeginReply, ReleaseMode, ReleaseReply};
+use tenure_pool::store::{BeginReply, Reap, ReleaseMode, ReleaseReply};
 
 use super::lab::{Kind, Lab, id};
+use super::single::Single as _;
 
 scenarios! {
     a_begin_counts_once_however_often_it_is_sent,
@@ -87,8 +88,8 @@ async fn too_many_losses_park_a_job(kind: Kind) {
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
     lab.run_again("k", worker).await;
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.step(&Reap { worker, limit: 10 }).await.unwrap();
     assert_eq!(reaped.outcomes, [(id("node1.g"), "parked".to_owned())]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Parked);
     assert_eq!(lab.field("errors", "k").await.as_deref(), Some("worker lost"));

@@ -3,10 +3,11 @@
 use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{AttestReply, Refusal, ReleaseMode};
+use tenure_pool::store::{Attend, AttestJobs, AttestReply, OpenNormal, Refusal, ReleaseMode};
 
 use super::attesting::{item, member, runs};
 use super::lab::{Kind, Lab, key};
+use super::single::Single as _;
 
 scenarios! {
     what_is_not_attested_is_queued,
@@ -95,17 +96,18 @@ async fn pages_follow_each_other(kind: Kind) {
     }
     lab.recover().await;
     lab.attest(worker, item("b", tokens[1], "node1.b", runs())).await;
-    let page = async |after: Option<JobKey>| lab.store().attend(lab.inc, worker, after.as_ref(), 2).await;
+    let page =
+        async |after: Option<JobKey>| lab.step(&Attend { worker, after: after.clone(), limit: 2 }).await;
     let state = async |name: &str| lab.record(name).await.unwrap().state;
     assert_eq!(page(None).await.unwrap(), Some(key("b")));
     assert_eq!([state("a").await, state("b").await], [JobState::Queued, JobState::Running]);
     assert_eq!(state("c").await, JobState::Running, "its page comes later");
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(worker));
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(worker));
     assert_eq!(page(Some(key("b"))).await.unwrap(), Some(key("d")));
     assert_eq!([state("c").await, state("d").await], [JobState::Queued, JobState::Queued]);
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(worker));
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(worker));
     assert_eq!(page(Some(key("d"))).await.unwrap(), None);
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
 }
 
 async fn an_index_without_a_record_is_mended(kind: Kind) {
@@ -129,28 +131,28 @@ async fn the_pool_waits_for_members_until_they_have_attested(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     lab.recover().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first));
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(first));
     lab.attend(first).await;
     let before = lab.backend.dump().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(second));
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(second));
     assert_eq!(lab.backend.dump().await, before);
     lab.attend(second).await;
     for worker in [first, second] {
         assert_eq!(lab.field("pool", &format!("attested:{worker}")).await, Some(lab.inc.to_string()));
     }
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     for worker in [first, second] {
         assert_eq!(lab.field("pool", &format!("attested:{worker}")).await, None);
     }
     lab.recover().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first), "each recovery anew");
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(first), "each recovery anew");
     lab.attend(first).await;
     lab.recover().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first), "also a second one at once");
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(first), "also a second one at once");
     for worker in [first, second] {
-        lab.store().expire(lab.inc, worker, Some(1)).await.unwrap();
+        lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap();
     }
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     assert_eq!(lab.field("pool", &format!("attested:{first}")).await, None);
 }
 
@@ -162,14 +164,37 @@ async fn attestations_belong_to_phase_r(kind: Kind) {
     let entry = member("U|0|10000|nonce0|node1|");
     let store = lab.store();
     for worker in [worker, unknown] {
-        assert_eq!(lab.refused(store.attest(inc, worker, &entry, &said)).await, Refusal::Normal);
-        assert_eq!(lab.refused(store.attend(inc, worker, None, 10)).await, Refusal::Normal);
+        assert_eq!(
+            lab.refused(store.run(inc, &AttestJobs { worker, member: entry.clone(), items: said.to_vec() }))
+                .await,
+            Refusal::Normal
+        );
+        assert_eq!(
+            lab.refused(store.run(inc, &Attend { worker, after: None, limit: 10 })).await,
+            Refusal::Normal
+        );
     }
     lab.recover().await;
     let (store, inc) = (lab.store(), lab.inc);
-    assert_eq!(lab.refused(store.attend(inc, unknown, None, 10)).await, Refusal::Fenced);
-    store.expire(inc, worker, None).await.unwrap();
-    assert_eq!(lab.refused(store.attest(inc, worker, &entry, &said)).await, Refusal::Fenced);
-    assert_eq!(lab.refused(store.attend(inc, worker, None, 10)).await, Refusal::Fenced);
-    assert_eq!(store.attest(inc, unknown, &entry, &said).await.unwrap(), [AttestReply::SendPayload]);
+    assert_eq!(
+        lab.refused(store.run(inc, &Attend { worker: unknown, after: None, limit: 10 })).await,
+        Refusal::Fenced
+    );
+    store.expire_one(inc, worker, None).await.unwrap();
+    assert_eq!(
+        lab.refused(store.run(inc, &AttestJobs { worker, member: entry.clone(), items: said.to_vec() }))
+            .await,
+        Refusal::Fenced
+    );
+    assert_eq!(
+        lab.refused(store.run(inc, &Attend { worker, after: None, limit: 10 })).await,
+        Refusal::Fenced
+    );
+    assert_eq!(
+        store
+            .run(inc, &AttestJobs { worker: unknown, member: entry.clone(), items: said.to_vec() })
+            .await
+            .unwrap(),
+        [AttestReply::SendPayload]
+    );
 }

@@ -6,8 +6,8 @@ use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, DispatchReply, HandedOff, NotifyReply, Refusal, ReleaseMode,
-    ReleaseReply, StopItem, StopReply, UnparkReply,
+    Attend, Attest, AttestItem, AttestJobs, AttestReply, DispatchReply, HandedOff, NotifyReply, OpenNormal,
+    ReadPayload, ReadState, Refusal, ReleaseMode, ReleaseReply, StopItem, StopReply, Unpark, UnparkReply,
 };
 
 use super::backend::START;
@@ -122,12 +122,12 @@ pub(super) fn with_payload() -> Attest {
 
 impl Lab {
     pub(super) async fn attest(&self, worker: WorkerId, item: AttestItem) -> AttestReply {
-        self.store().attest(self.inc, worker, &member(MEMBER), &[item]).await.unwrap()[0]
+        self.step(&AttestJobs { worker, member: member(MEMBER), items: vec![item] }).await.unwrap()[0]
     }
 
     /// The worker's final report.
     pub(super) async fn attend(&self, worker: WorkerId) {
-        assert_eq!(self.store().attend(self.inc, worker, None, 100).await.unwrap(), None);
+        assert_eq!(self.step(&Attend { worker, after: None, limit: 100 }).await.unwrap(), None);
     }
 
     /// Makes a call that must not change anything.
@@ -160,7 +160,7 @@ impl Lab {
         for worker in workers {
             self.attend(*worker).await;
         }
-        assert_eq!(self.store().open_normal(self.inc).await.unwrap(), None);
+        assert_eq!(self.step(&OpenNormal).await.unwrap(), None);
     }
 }
 
@@ -207,7 +207,7 @@ async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
     assert_eq!((record.begun, record.attempts, record.strikes), (Begun::Started, 3, 0));
     assert_eq!((record.created, record.since, &*record.plan), (START - 5, lab.backend.now(), "plan"));
     assert_eq!(lab.score("planned", "plan|a").await, Some(0));
-    assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "payload");
+    assert_eq!(lab.read(&ReadPayload { key: key("a") }).await.unwrap().unwrap(), "payload");
     assert_eq!(lab.queued().await, 0);
     lab.open(&[worker]).await;
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
@@ -228,7 +228,7 @@ async fn a_payload_that_was_lost_is_asked_for_and_written_again(kind: Kind) {
         assert_eq!(lab.attest(worker, said).await, AttestReply::Kept);
         let record = lab.owns(worker, "a", token, JobState::Running).await;
         assert_eq!(record, Record { attested: Some(lab.inc), ..before.clone() }, "the rest is as it was");
-        assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "payload");
+        assert_eq!(lab.read(&ReadPayload { key: key("a") }).await.unwrap().unwrap(), "payload");
     }
     assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::Kept);
     lab.open(&[worker]).await;
@@ -277,7 +277,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner(kind: Kind)
         let said = || item("a", old, "node1.a", handed_off());
         if handed_off_first {
             lab.backend.roll_back(&saved).await;
-            lab.inc = match lab.store().pool_state().await.unwrap() {
+            lab.inc = match lab.read(&ReadState).await.unwrap() {
                 tenure_pool::store::PoolState::Present { incarnation, .. } => incarnation,
                 other => panic!("{other:?}"),
             };
@@ -298,7 +298,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_parked(kind: Kind) {
     lab.run("a", "node1.a", worker).await;
     assert_eq!(lab.release("a", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
     let saved = lab.backend.save().await;
-    let unparked = lab.store().unpark(lab.inc, &[(key("a"), id("node1.a"))]).await.unwrap();
+    let unparked = lab.step(&Unpark { jobs: vec![(key("a"), id("node1.a"))] }).await.unwrap();
     assert_eq!(unparked, [UnparkReply::Queued]);
     let token = lab.run_again("a", worker).await;
     lab.backend.roll_back(&saved).await;
@@ -468,7 +468,7 @@ async fn a_runner_whose_dispatch_has_ended_must_stop(kind: Kind) {
     let token = Token(worker.0 + 9);
     assert_eq!(lab.attest(worker, item("a", token, "node1.a", runs())).await, AttestReply::MustStop);
     lab.owns(worker, "a", token, JobState::Stopping).await;
-    assert_eq!(lab.store().payload(&key("a")).await.unwrap().unwrap(), "");
+    assert_eq!(lab.read(&ReadPayload { key: key("a") }).await.unwrap().unwrap(), "");
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     lab.open(&[worker]).await;
     assert_eq!(lab.dispatch("a", "node1.a").await, DispatchReply::Ended);
@@ -767,7 +767,8 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
     for name in ["assigned", "running", "others"] {
         items.push(item(name, token, &format!("node1.{name}"), handed_off()));
     }
-    let said = lab.store().attest(lab.inc, first, &member(MEMBER), &items).await.unwrap();
+    let said =
+        lab.step(&AttestJobs { worker: first, member: member(MEMBER), items: items.clone() }).await.unwrap();
     assert_eq!(said, [AttestReply::Requeued; 3]);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [vec![(key("assigned"), 0), (key("running"), 0), (key("others"), 0)]]);
@@ -915,7 +916,7 @@ async fn items_of_one_call_see_each_other(kind: Kind) {
     let token = Token(old.0 + 1);
     let next = || item("a", token, "node1.b", all_of_it(Begun::Begun, 1, ""));
     let items = [item("a", old, "node1.a", ended()), next(), next()];
-    let said = lab.store().attest(lab.inc, worker, &member(MEMBER), &items).await.unwrap();
+    let said = lab.step(&AttestJobs { worker, member: member(MEMBER), items: items.to_vec() }).await.unwrap();
     assert_eq!(said, [AttestReply::Ended, AttestReply::Kept, AttestReply::Kept]);
     assert_eq!(lab.owns(worker, "a", token, JobState::Running).await.id, id("node1.b"));
     assert!(lab.lookup("a", "node1.a").await.ended);
@@ -937,7 +938,10 @@ async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
         (17, "U|1|10000|n17|node2||1|", "U|1|10000|n17|node2||1|", "4"),
     ] {
         for _ in 0..2 {
-            let said = lab.store().attest(lab.inc, WorkerId(worker), &member(says), &[]).await.unwrap();
+            let said = lab
+                .step(&AttestJobs { worker: WorkerId(worker), member: member(says), items: Vec::new() })
+                .await
+                .unwrap();
             assert_eq!(said, []);
         }
         assert_eq!(lab.field("workers", &worker.to_string()).await.as_deref(), Some(gets));
@@ -945,7 +949,7 @@ async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
         assert_eq!(lab.field("heartbeats", &worker.to_string()).await.as_deref(), Some("1"));
     }
     assert_eq!(lab.revision().await.0, revision.0 + 7, "once each");
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(WorkerId(11)));
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(WorkerId(11)));
 }
 
 async fn bad_arguments_change_nothing(kind: Kind) {
@@ -955,11 +959,23 @@ async fn bad_arguments_change_nothing(kind: Kind) {
     let (store, inc, unknown) = (lab.store(), lab.inc, WorkerId(worker.0 + 1));
     for meta in ["no|name".to_owned(), "m".repeat(65)] {
         let member = Member { meta, ..member(MEMBER) };
-        assert_eq!(lab.refused(store.attest(inc, unknown, &member, &[])).await, Refusal::BadArgument);
+        assert_eq!(
+            lab.refused(
+                store.run(inc, &AttestJobs { worker: unknown, member: member.clone(), items: Vec::new() })
+            )
+            .await,
+            Refusal::BadArgument
+        );
     }
     for address in ["a b".to_owned(), "a|b".to_owned(), "x".repeat(129)] {
         let member = Member { address, ..member(MEMBER) };
-        assert_eq!(lab.refused(store.attest(inc, unknown, &member, &[])).await, Refusal::BadArgument);
+        assert_eq!(
+            lab.refused(
+                store.run(inc, &AttestJobs { worker: unknown, member: member.clone(), items: Vec::new() })
+            )
+            .await,
+            Refusal::BadArgument
+        );
     }
 }
 
@@ -973,7 +989,8 @@ async fn a_bad_item_hurts_no_other(kind: Kind) {
         let bad = item("bad", high, "node1.bad", bad);
         assert_eq!(lab.idle(worker, bad.clone()).await, AttestReply::Unreadable);
         let items = [bad, item("a", token, "node1.a", runs())];
-        let said = lab.store().attest(lab.inc, worker, &member(MEMBER), &items).await.unwrap();
+        let said =
+            lab.step(&AttestJobs { worker, member: member(MEMBER), items: items.to_vec() }).await.unwrap();
         assert_eq!(said, [AttestReply::Unreadable, AttestReply::Kept]);
     }
 }

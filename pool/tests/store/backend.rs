@@ -11,7 +11,7 @@ use redis::Cmd;
 use tenure_connection::{Client, Connection};
 use tenure_pool::id::{JobKey, PoolName, WorkerId};
 use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
-use tenure_pool::store::{Dump, MemoryStore, RedisStore, Snapshot, Store};
+use tenure_pool::store::{Dump, MemoryStore, ReadIdentity, RedisStore, Snapshot, Store};
 use tenure_testing::RedisServer;
 
 /// The time at which every clock starts, ms.
@@ -31,7 +31,7 @@ thread_local! {
 
 /// One pool on one store.
 pub(crate) struct Backend {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     clock: Arc<AtomicU64>,
     kind: Kind,
 }
@@ -61,8 +61,8 @@ impl Backend {
         let reading = Arc::clone(&clock);
         let store = MemoryStore::with_clock(Arc::new(move || reading.load(Ordering::SeqCst)));
         store.break_on_purpose(Mutations::of(BROKEN.get()));
-        let backend = Self { store: Arc::new(store.clone()), clock, kind: Kind::Memory(store) };
-        backend.bless(&*backend.store).await;
+        let backend = Self { store: store.clone().into(), clock, kind: Kind::Memory(store) };
+        backend.bless(&backend.store).await;
         backend
     }
 
@@ -73,38 +73,38 @@ impl Backend {
         let owner = patient(&server.url());
         let raw = owner.commands();
         let client = patient(&url_of_user(server, &pool));
-        let store = Arc::new(RedisStore::open_patched(&client, &pool, true, PATCHES.get()));
+        let store = RedisStore::open_patched(&client, &pool, true, PATCHES.get()).into();
         let everything = Arc::new(RedisStore::open_with_clock_key(&owner, &pool));
         let clock = Arc::new(AtomicU64::new(START));
         let backend = Self { store, clock, kind: Kind::Redis { everything, raw, client, pool } };
         backend.set_clock(START).await;
-        backend.bless(&*backend.store).await;
+        backend.bless(&backend.store).await;
         backend
     }
 
     /// Makes a client send its steps to the server that answers.
-    pub(crate) async fn bless(&self, client: &dyn Store) {
-        client.bless(&client.server_identity().await.unwrap().run_id);
+    pub(crate) async fn bless(&self, client: &Store) {
+        client.bless(&client.read(&ReadIdentity).await.unwrap().run_id);
     }
 
     /// Another client of the same pool, without a blessed server.
-    pub(crate) fn client(&self) -> Arc<dyn Store> {
+    pub(crate) fn client(&self) -> Store {
         match &self.kind {
-            Kind::Memory(store) => Arc::new(store.clone()),
+            Kind::Memory(store) => store.clone().into(),
             Kind::Redis { client, pool, .. } => {
-                Arc::new(RedisStore::open_patched(client, pool, true, PATCHES.get()))
+                RedisStore::open_patched(client, pool, true, PATCHES.get()).into()
             }
         }
     }
 
     /// Another client, of level 2, without a blessed server.
-    pub(crate) fn newer_client(&self) -> Arc<dyn Store> {
+    pub(crate) fn newer_client(&self) -> Store {
         const NEWER: ScriptPatch = ScriptPatch { script: "", from: "local LEVEL = 1", to: "local LEVEL = 2" };
         match &self.kind {
-            Kind::Memory(store) => Arc::new(store.at_level(2)),
+            Kind::Memory(store) => store.at_level(2).into(),
             Kind::Redis { client, pool, .. } => {
                 let patches = [PATCHES.get(), &[NEWER]].concat();
-                Arc::new(RedisStore::open_patched(client, pool, true, &patches))
+                RedisStore::open_patched(client, pool, true, &patches).into()
             }
         }
     }

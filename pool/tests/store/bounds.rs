@@ -3,13 +3,16 @@
 use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, BATCH_MAX, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply,
-    Said, SaveItem, ShutdownMode, StartedItem, StopReply, TakeItem, Turn, Way, WorkerBegins, WorkerStarts,
+    Ask, Attend, Attest, AttestItem, AttestJobs, AttestReply, BATCH_MAX, Begin, Dispatch, Notify, NotifyItem,
+    NotifyReply, Purge, Reap, Refusal, Release, ReleaseMode, ReleaseReply, Reply, Route, Said, Save,
+    SaveItem, ShutDown, ShutdownMode, Started, StartedItem, Steer, Stop, StopReply, Take, TakeItem, Turn,
+    Unpark, Update, Way, WorkerBegins, WorkerStarts,
 };
 
 use super::asking::{ask, reply};
 use super::attesting::{MEMBER, member};
-use super::lab::{Kind, Lab, id, key, node, refusal, release, stop};
+use super::lab::{Kind, Lab, id, key, node, release, stop, stopping};
+use super::single::Single as _;
 use super::steering::steer;
 use super::updating::update;
 
@@ -56,30 +59,30 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     // Workers that have no more than a batch each.
     let half =
         |worker, jobs| WorkerBegins { worker, finished: vec![], jobs: vec![(key("k"), Token(1)); jobs] };
-    let begins = [half(worker, BATCH_MAX), half(other, 1)];
+    let begins = vec![half(worker, BATCH_MAX), half(other, 1)];
     let noted = |worker, jobs| {
         let items = vec![StartedItem { key: key("k"), token, tell: None }; jobs];
         WorkerStarts { worker, items }
     };
-    let starts = [noted(worker, BATCH_MAX), noted(other, 1)];
-    let refusals = [
-        refusal(store.dispatch(inc, ring, &items).await),
-        refusal(store.dispatch_planned(inc, &turn, &items).await),
-        refusal(store.route(inc, ring, &[], &vec![(key("k"), Some(worker)); MANY]).await),
-        refusal(store.begin_all(inc, &begins).await),
-        refusal(store.started_all(inc, &starts).await),
-        refusal(store.release(inc, worker, &[], &releases).await),
-        refusal(store.stop(inc, false, None, &stops).await),
-        refusal(store.stop_planned(inc, &turn, &stops).await),
-        refusal(store.update(inc, &updates).await),
-        refusal(store.update_planned(inc, &turn, &updates).await),
-        refusal(store.notify(inc, &notes).await),
-        refusal(store.take(inc, worker, &[], &takes).await),
-        refusal(store.save(inc, worker, &saves).await),
-        refusal(store.ask(inc, &node("node1"), &asks).await),
-        refusal(store.reply(inc, worker, &[], &replies).await),
-        refusal(store.steer(inc, &steers).await),
-        refusal(store.unpark(inc, &vec![(key("k"), id("node1.g")); MANY]).await),
+    let starts = vec![noted(worker, BATCH_MAX), noted(other, 1)];
+    let refusals = refusals![store, inc;
+        Dispatch { turn: None, ring: Some(ring), items: items.clone() },
+        Dispatch { turn: Some(turn.clone()), ring: None, items },
+        Route { ring, entries: vec![], jobs: vec![(key("k"), Some(worker)); MANY] },
+        Begin { begins },
+        Started { starts },
+        Release { worker, finished: vec![], items: releases },
+        stopping(stops.clone()),
+        Stop { turn: Some(turn.clone()), repeat: false, waiting: None, items: stops },
+        Update { turn: None, items: updates.clone() },
+        Update { turn: Some(turn), items: updates },
+        Notify { items: notes },
+        Take { worker, finished: vec![], items: takes },
+        Save { worker, items: saves },
+        Ask { asker: node("node1"), items: asks },
+        Reply { worker, finished: vec![], items: replies },
+        Steer { items: steers },
+        Unpark { jobs: vec![(key("k"), id("node1.g")); MANY] },
     ];
     assert!(refusals.iter().all(|refusal| *refusal == Refusal::BadArgument), "{refusals:?}");
     assert_eq!(lab.backend.dump().await, before);
@@ -100,7 +103,7 @@ async fn with_notifications(kind: Kind) -> Lab {
         // The last one has none.
         for at in (0..NOTES).step_by(BATCH_MAX).filter(|_| name != FULL[6]) {
             let notes = vec![note.clone(); BATCH_MAX.min(NOTES - at)];
-            let replies = lab.store().notify(lab.inc, &notes).await.unwrap();
+            let replies = lab.step(&Notify { items: notes.clone() }).await.unwrap();
             assert!(replies.iter().all(|reply| *reply == NotifyReply::Kept));
         }
     }
@@ -134,14 +137,15 @@ async fn a_release_deletes_a_page_of_notifications(kind: Kind) {
     }
     let kept = items.len() - 1;
     items[kept].mode = ReleaseMode::HandOff;
-    let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     let rest = [ReleaseReply::Later, ReleaseReply::Queued];
     assert_eq!(
         replies,
         [&[ReleaseReply::Deleted; PAGE][..], &rest].concat(),
         "who does not end costs nothing"
     );
-    let replies = lab.store().release(lab.inc, worker, &[], &items[PAGE..kept]).await.unwrap();
+    let replies =
+        lab.step(&Release { worker, finished: Vec::new(), items: items[PAGE..kept].to_vec() }).await.unwrap();
     assert_eq!((replies, left(&lab).await), (vec![ReleaseReply::Deleted], vec![FULL[6]]));
 }
 
@@ -152,18 +156,18 @@ async fn a_reap_deletes_a_page_of_notifications(kind: Kind) {
         lab.run_again(name, worker).await;
         assert_eq!(lab.stop(name, &format!("node1.{name}"), Some(worker)).await, StopReply::Stopping);
     }
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    let page = lab.store().reap(lab.inc, worker, 100).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    let page = lab.step(&Reap { worker, limit: 100 }).await.unwrap();
     assert_eq!((page.done, page.count, page.outcomes.len()), (false, PAGE, PAGE));
-    let page = lab.store().reap(lab.inc, worker, 100).await.unwrap();
+    let page = lab.step(&Reap { worker, limit: 100 }).await.unwrap();
     assert_eq!((page.done, page.count, left(&lab).await.len()), (true, 2, 0));
 }
 
 async fn a_purge_deletes_a_page_of_notifications(kind: Kind) {
     let lab = with_notifications(kind).await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     for count in [PAGE, 2, 0] {
-        assert_eq!(lab.store().purge(lab.inc, 100).await.unwrap().len(), count);
+        assert_eq!(lab.step(&Purge { limit: 100 }).await.unwrap().len(), count);
     }
 }
 
@@ -175,9 +179,9 @@ async fn a_last_word_deletes_a_page_of_notifications(kind: Kind) {
         assert_eq!(lab.stop(name, &format!("node1.{name}"), Some(worker)).await, StopReply::Stopping);
     }
     lab.recover().await;
-    let next = lab.store().attend(lab.inc, worker, None, 100).await.unwrap();
+    let next = lab.step(&Attend { worker, after: None, limit: 100 }).await.unwrap();
     assert_eq!((next.as_ref(), left(&lab).await), (Some(&key(FULL[PAGE - 1])), FULL[PAGE..].to_vec()));
-    assert_eq!(lab.store().attend(lab.inc, worker, next.as_ref(), 100).await.unwrap(), None);
+    assert_eq!(lab.step(&Attend { worker, after: next.clone(), limit: 100 }).await.unwrap(), None);
     assert!(left(&lab).await.is_empty());
 }
 
@@ -192,11 +196,13 @@ async fn an_attestation_deletes_a_page_of_notifications(kind: Kind) {
     }
     lab.recover().await;
     let entry = member(MEMBER);
-    let replies = lab.store().attest(lab.inc, worker, &entry, &items).await.unwrap();
+    let replies =
+        lab.step(&AttestJobs { worker, member: entry.clone(), items: items.clone() }).await.unwrap();
     let rest = [AttestReply::Later; 2];
     assert_eq!(replies, [&[AttestReply::Ended; PAGE][..], &rest].concat());
     assert_eq!(left(&lab).await, FULL[PAGE..]);
-    let replies = lab.store().attest(lab.inc, worker, &entry, &items[PAGE..]).await.unwrap();
+    let replies =
+        lab.step(&AttestJobs { worker, member: entry.clone(), items: items[PAGE..].to_vec() }).await.unwrap();
     assert_eq!(replies, [AttestReply::Ended; 2]);
     assert!(left(&lab).await.is_empty());
 }

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, DispatchReply, ReleaseMode,
-    ReleaseReply, SaveItem, SaveReply, SettingChange, ShutdownMode, StopReply,
+    Attest, AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, ChangeSettings, Checkpoint, DispatchReply,
+    Purge, ReadCheckpoint, ReleaseMode, ReleaseReply, Save, SaveItem, SaveReply, SettingChange, ShutDown,
+    ShutdownMode, StopReply, Unpark,
 };
 
 use super::attesting::{item, with_payload};
 use super::lab::{Kind, Lab, id, key, node};
+use super::single::Single as _;
 
 scenarios! {
     a_checkpoint_is_the_owners_to_write,
@@ -38,7 +40,7 @@ fn save(name: &str, token: Token, number: u64, bytes: &str) -> SaveItem {
 
 impl Lab {
     async fn save_all(&self, worker: WorkerId, items: &[SaveItem]) -> Vec<SaveReply> {
-        self.store().save(self.inc, worker, items).await.unwrap()
+        self.step(&Save { worker, items: items.to_vec() }).await.unwrap()
     }
 
     async fn save(&self, worker: WorkerId, item: SaveItem) -> SaveReply {
@@ -46,7 +48,7 @@ impl Lab {
     }
 
     async fn checkpoint(&self, name: &str) -> Option<Checkpoint> {
-        self.store().checkpoint(&key(name)).await.unwrap()
+        self.read(&ReadCheckpoint { key: key(name) }).await.unwrap()
     }
 
     /// The bytes of a job's checkpoint.
@@ -206,7 +208,7 @@ async fn a_lower_limit_refuses_no_checkpoint_that_is_kept(kind: Kind) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
     let lower = [SettingChange { name: "checkpoint_max".into(), from: "5".into(), to: "4".into() }];
-    lab.store().change_settings(lab.inc, &lower).await.unwrap();
+    lab.step(&ChangeSettings { changes: lower.to_vec() }).await.unwrap();
     assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
     assert_eq!(lab.save(worker, save("k", token, 2, "again")).await, SaveReply::TooLong);
     assert_eq!(lab.kept("k").await.unwrap(), "fives");
@@ -228,7 +230,7 @@ async fn begin_brings_the_checkpoint(kind: Kind) {
     for name in ["a", "b", "c"] {
         jobs.push((key(name), lab.token(name).await));
     }
-    let replies = lab.store().begin(lab.inc, other, &[], &jobs).await.unwrap();
+    let replies = lab.store().begin_one(lab.inc, other, &[], &jobs).await.unwrap();
     let brought = |reply: &BeginReply| match reply {
         BeginReply::Begun { waiting, checkpoint, .. } => {
             (*waiting, checkpoint.as_ref().map(|kept| (kept.number, kept.bytes.clone())))
@@ -237,7 +239,7 @@ async fn begin_brings_the_checkpoint(kind: Kind) {
     };
     let replied: Vec<_> = replies.iter().map(brought).collect();
     assert_eq!(replied, [(false, Some((3, "a".into()))), (false, None), (true, Some((3, "c".into())))]);
-    assert_eq!(lab.store().begin(lab.inc, other, &[], &jobs).await.unwrap(), replies, "again, the same");
+    assert_eq!(lab.store().begin_one(lab.inc, other, &[], &jobs).await.unwrap(), replies, "again, the same");
 }
 
 async fn checkpoints_count_for_the_size_of_an_answer(kind: Kind) {
@@ -256,7 +258,7 @@ async fn checkpoints_count_for_the_size_of_an_answer(kind: Kind) {
     for name in names {
         jobs.push((key(name), lab.token(name).await));
     }
-    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     let full: Vec<_> = replies.iter().map(|reply| *reply == BeginReply::Full).collect();
     assert_eq!(full, [false, false, true, true]);
 }
@@ -282,8 +284,8 @@ async fn what_deletes_a_job_deletes_its_checkpoint(kind: Kind) {
             }
             "purge" => {
                 lab.release("k", worker, ReleaseMode::HandOff).await;
-                lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-                lab.store().purge(lab.inc, 100).await.unwrap();
+                lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
+                lab.step(&Purge { limit: 100 }).await.unwrap();
             }
             _ => {
                 lab.stop("k", "node1.g", Some(worker)).await;
@@ -323,7 +325,7 @@ async fn what_is_handed_on_keeps_its_checkpoint(kind: Kind) {
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
     lab.backend.advance(10).await;
     assert_eq!(lab.kept("k").await.unwrap(), "one");
-    lab.store().unpark(lab.inc, &[(key("k"), id("node1.g"))]).await.unwrap();
+    lab.step(&Unpark { jobs: vec![(key("k"), id("node1.g"))] }).await.unwrap();
     assert_eq!(lab.kept("k").await.unwrap(), "one");
 }
 

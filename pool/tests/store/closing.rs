@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use tenure_pool::id::{Incarnation, WorkerId};
 use tenure_pool::settings::{Settings, ShutdownFlag};
-use tenure_pool::store::{PoolState, Refusal, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply};
+use tenure_pool::store::{
+    Bootstrap, CleanUp, ForgetNode, Join, ListJobs, Note, OpenNormal, PoolState, Purge, ReadPool, ReadState,
+    Reap, Recover, Refusal, ReleaseMode, ReleaseReply, Renew, Seen, ShutDown, ShutdownMode, StopReply,
+};
 use tenure_testing::eventually;
 
-use super::lab::{Kind, Lab, id, ms, node};
+use super::lab::{Kind, Lab, id, ms, node, recovery, renew};
+use super::single::Single as _;
 
 scenarios! {
     closing_turns_into_stopping_when_nothing_is_queued,
@@ -32,7 +36,7 @@ scenarios! {
 }
 
 async fn shutdown(lab: &Lab, mode: ShutdownMode) -> Option<ShutdownFlag> {
-    lab.store().shutdown(lab.inc, &node("node1"), mode).await.unwrap()
+    lab.step(&ShutDown { by: node("node1"), mode }).await.unwrap()
 }
 
 fn stopping() -> ShutdownFlag {
@@ -54,14 +58,14 @@ async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
     assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, closing);
     lab.backend.advance(10).await;
     let before = lab.backend.dump().await;
-    let again = lab.store().shutdown(lab.inc, &node("node2"), ShutdownMode::Closing(ms(1))).await.unwrap();
+    let again = lab.step(&ShutDown { by: node("node2"), mode: ShutdownMode::Closing(ms(1)) }).await.unwrap();
     assert_eq!(again, closing, "the first one counts");
     assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, closing, "a job waits");
     assert_eq!(lab.backend.dump().await, before);
     lab.run_again("k", worker).await;
-    let flag = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().flag;
+    let flag = lab.step(&renew(&[worker])).await.unwrap().flag;
     assert_eq!(flag, closing);
-    let advanced = lab.store().shutdown(lab.inc, &node("node2"), ShutdownMode::Advance).await.unwrap();
+    let advanced = lab.step(&ShutDown { by: node("node2"), mode: ShutdownMode::Advance }).await.unwrap();
     let stopping = Some(stopping_after(deadline_ms));
     assert_eq!(advanced, stopping, "what was asked for, and by whom, stays");
     assert_eq!(shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await, stopping);
@@ -109,10 +113,10 @@ async fn stopping_may_come_at_once(kind: Kind) {
 async fn purge_needs_a_stopping_pool(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.g").await;
-    assert_eq!(lab.refused(lab.store().purge(lab.inc, 10)).await, Refusal::NotStopping);
+    assert_eq!(lab.refused(lab.step(&Purge { limit: 10 })).await, Refusal::NotStopping);
     shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
-    assert_eq!(lab.refused(lab.store().purge(lab.inc, 10)).await, Refusal::NotStopping);
-    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::NotStopping);
+    assert_eq!(lab.refused(lab.step(&Purge { limit: 10 })).await, Refusal::NotStopping);
+    assert_eq!(lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await, Refusal::NotStopping);
 }
 
 async fn purge_drops_what_nobody_runs(kind: Kind) {
@@ -130,7 +134,7 @@ async fn purge_drops_what_nobody_runs(kind: Kind) {
     shutdown(&lab, ShutdownMode::DropQueued).await;
     let mut dropped = Vec::new();
     loop {
-        let page = lab.store().purge(lab.inc, 2).await.unwrap();
+        let page = lab.step(&Purge { limit: 2 }).await.unwrap();
         if page.is_empty() {
             break;
         }
@@ -140,7 +144,7 @@ async fn purge_drops_what_nobody_runs(kind: Kind) {
     let expected =
         ["a", "assigned", "b", "parked"].map(|name| (id(&format!("node1.{name}")), "shutdown".to_owned()));
     assert_eq!(dropped, expected);
-    let left = lab.store().jobs_page(0, 100).await.unwrap().jobs;
+    let left = lab.read(&ListJobs { cursor: 0, limit: 100 }).await.unwrap().jobs;
     assert_eq!(left.len(), 2);
     assert_eq!(lab.release("running", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
     assert_eq!(lab.release("ending", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
@@ -152,8 +156,8 @@ async fn the_dead_hand_nothing_on(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
     shutdown(&lab, ShutdownMode::DropQueued).await;
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.step(&Reap { worker, limit: 10 }).await.unwrap();
     assert_eq!(reaped.outcomes, [(id("node1.g"), "shutdown".to_owned())]);
     assert_eq!(lab.record("k").await, None);
 }
@@ -161,7 +165,7 @@ async fn the_dead_hand_nothing_on(kind: Kind) {
 /// Garbage can stand among the members of the Redis store alone.
 async fn cleanup_waits_for_no_garbage(kind: Kind) {
     let lab = Lab::new(kind).await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     if matches!(kind, Kind::Redis) {
         for (field, value) in [("", "x"), ("x", "P|-|1|n|m|"), ("5", "1|R|"), ("99999999999999999999", "x")] {
             lab.backend.write("HSET", "workers", &[field, value]).await;
@@ -169,56 +173,54 @@ async fn cleanup_waits_for_no_garbage(kind: Kind) {
         lab.backend.write("HSET", "expired", &["x", "1|"]).await;
         lab.backend.write("HSET", "workers", &["6", "Z||"]).await;
         lab.backend.write("HSET", "heartbeats", &["6", "3"]).await;
-        let refused = lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await;
+        let refused = lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await;
         assert_eq!(refused, Refusal::Members(1), "it has been heard of");
-        lab.store().expire(lab.inc, WorkerId(6), Some(3)).await.unwrap();
-        assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Members(1));
-        assert!(lab.store().reap(lab.inc, WorkerId(6), 10).await.unwrap().done);
+        lab.store().expire_one(lab.inc, WorkerId(6), Some(3)).await.unwrap();
+        assert_eq!(lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await, Refusal::Members(1));
+        assert!(lab.step(&Reap { worker: WorkerId(6), limit: 10 }).await.unwrap().done);
     }
-    assert_eq!(lab.store().cleanup(lab.inc, ms(1_000)).await.unwrap(), 0);
+    assert_eq!(lab.step(&CleanUp { tombstone: ms(1_000) }).await.unwrap(), 0);
 }
 
 async fn cleanup_waits_for_the_last_member(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (worker, other) = (lab.worker().await, lab.worker().await);
     shutdown(&lab, ShutdownMode::DropQueued).await;
-    lab.store().expire(lab.inc, other, None).await.unwrap();
-    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Members(2));
+    lab.store().expire_one(lab.inc, other, None).await.unwrap();
+    assert_eq!(lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await, Refusal::Members(2));
     lab.leave(other).await;
-    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Members(1));
+    assert_eq!(lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await, Refusal::Members(1));
     lab.leave(worker).await;
-    assert_eq!(lab.store().cleanup(lab.inc, ms(60_000)).await.unwrap(), 0);
+    assert_eq!(lab.step(&CleanUp { tombstone: ms(60_000) }).await.unwrap(), 0);
 }
 
 /// A pool that was used in every way, shut down.
 async fn closed(kind: Kind, tombstone: Duration) -> Lab {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let renewed = lab
-        .store()
-        .renew_saying(lab.inc, Seen::default(), Some(&node("node1")), &[worker], &"x".into())
-        .await;
+    let renewed =
+        lab.step(&Renew { node: Some(node("node1")), status: "x".into(), ..renew(&[worker]) }).await;
     assert_eq!(renewed.unwrap().states.len(), 1);
     lab.run("running", "node1.!own", worker).await;
     lab.notify("running", Some(worker), "body").await;
     lab.dispatch("queued", "node1.q").await;
     lab.starts().await;
-    lab.store().note(lab.inc, 10, &"entry".into()).await.unwrap();
+    lab.step(&Note { most: 10, entry: "entry".into() }).await.unwrap();
     shutdown(&lab, ShutdownMode::DropQueued).await;
     lab.leave(worker).await;
-    assert_eq!(lab.store().cleanup(lab.inc, tombstone).await.unwrap(), 1, "what was queued is dropped");
+    assert_eq!(lab.step(&CleanUp { tombstone }).await.unwrap(), 1, "what was queued is dropped");
     lab
 }
 
 async fn only_the_tombstone_is_left(kind: Kind) {
     let lab = closed(kind, Duration::from_secs(3_600)).await;
-    lab.store().forget_node(&node("node1")).await.unwrap();
+    lab.read(&ForgetNode { node: node("node1") }).await.unwrap();
     let dump = lab.backend.dump().await;
     assert_eq!(dump.lines(), [format!("pool closed = {}", lab.inc)]);
-    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Closed { incarnation: lab.inc });
-    assert_eq!(lab.refused(lab.store().join(lab.inc, &lab.request())).await, Refusal::Closed);
-    assert_eq!(lab.refused(lab.store().cleanup(lab.inc, ms(1_000))).await, Refusal::Closed);
-    let events = lab.store().pool_events(&node("router"), 10, ms(0)).await.unwrap();
+    assert_eq!(lab.read(&ReadState).await.unwrap(), PoolState::Closed { incarnation: lab.inc });
+    assert_eq!(lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await, Refusal::Closed);
+    assert_eq!(lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await, Refusal::Closed);
+    let events = lab.read(&ReadPool { consumer: node("router"), max: 10, block: ms(0) }).await.unwrap();
     assert_eq!(events, None);
 }
 
@@ -228,7 +230,7 @@ async fn a_tombstone_is_replaced_by_a_new_pool(kind: Kind) {
     let before = lab.inc;
     lab.bootstrap().await;
     assert!(lab.inc > before);
-    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.step(&OpenNormal).await.unwrap();
     let worker = lab.worker().await;
     lab.run("running", "node1.r", worker).await;
 }
@@ -236,12 +238,20 @@ async fn a_tombstone_is_replaced_by_a_new_pool(kind: Kind) {
 async fn a_bootstrap_from_before_the_pool_leaves_its_tombstone(kind: Kind) {
     let lab = closed(kind, Duration::from_secs(3_600)).await;
     let late = Seen { incarnation: Incarnation(lab.inc.0 - 1), ..Seen::default() };
-    assert_eq!(lab.refused(lab.store().bootstrap(late, "server", &lab.settings)).await, Refusal::Closed);
+    assert_eq!(
+        lab.refused(lab.read(&Bootstrap {
+            seen: late,
+            run_id: "server".to_owned(),
+            settings: Box::new(lab.settings.clone())
+        }))
+        .await,
+        Refusal::Closed
+    );
 }
 
 /// Which incarnation has ended before this pool, as it says.
 async fn before(lab: &Lab) -> Incarnation {
-    match lab.store().pool_state().await.unwrap() {
+    match lab.read(&ReadState).await.unwrap() {
         PoolState::Present { closed, .. } => closed,
         state => panic!("{state:?}"),
     }
@@ -251,11 +261,14 @@ async fn a_tombstone_from_before_a_pool_that_was_seen_is_replaced(kind: Kind) {
     let mut lab = closed(kind, Duration::from_secs(3_600)).await;
     let ended = lab.inc;
     let seen = Seen { incarnation: Incarnation(ended.0 + 1_000_000), closed: ended, ..Seen::default() };
-    let made = lab.store().bootstrap(seen, "server", &lab.settings).await.unwrap();
+    let made = lab
+        .read(&Bootstrap { seen, run_id: "server".to_owned(), settings: Box::new(lab.settings.clone()) })
+        .await
+        .unwrap();
     assert_eq!((made.created, made.incarnation), (true, Incarnation(ended.0 + 1_000_001)));
     assert_eq!(before(&lab).await, ended);
     lab.inc = made.incarnation;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     lab.worker().await;
 }
 
@@ -268,13 +281,13 @@ async fn a_tombstone_that_no_pool_has_left_is_none(kind: Kind) {
             return;
         }
         lab.backend.write_meta("closed", Some(damage)).await;
-        assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Absent, "{damage:?}");
+        assert_eq!(lab.read(&ReadState).await.unwrap(), PoolState::Absent, "{damage:?}");
         lab.bootstrap().await;
         assert_eq!(before(&lab).await, Incarnation(0), "{damage:?}");
         lab.backend.write_meta("closed", Some(damage)).await;
         assert_eq!(before(&lab).await, Incarnation(0), "{damage:?}");
         let seen = Seen { closed: Incarnation(7), ..Seen::default() };
-        lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
+        lab.inc = lab.step(&Recover { seen, ..recovery("server") }).await.unwrap();
         assert_eq!(lab.field("pool", "closed").await.as_deref(), Some("7"), "{damage:?}");
     }
 }
@@ -283,7 +296,7 @@ async fn a_recovery_writes_back_which_pool_has_ended(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     for (known, stored) in [(0, 0), (7, 7), (0, 7), (6, 7), (9, 9)] {
         let seen = Seen { closed: Incarnation(known), ..Seen::default() };
-        lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
+        lab.inc = lab.step(&Recover { seen, ..recovery("server") }).await.unwrap();
         assert_eq!(before(&lab).await, Incarnation(stored), "{known}");
     }
 }
@@ -293,10 +306,10 @@ async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
     shutdown(&lab, ShutdownMode::DropQueued).await;
     for ended in [false, true] {
         let known = Incarnation(lab.inc.0 - u64::from(!ended));
-        let before = lab.store().renew(lab.inc, Seen::default(), None, &[]).await.unwrap();
+        let before = lab.step(&renew(&[])).await.unwrap();
         let seen = Seen { closed: known, ..Seen::default() };
-        lab.inc = lab.store().recover(lab.inc, seen, "server", "").await.unwrap();
-        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[]).await.unwrap();
+        lab.inc = lab.step(&Recover { seen, ..recovery("server") }).await.unwrap();
+        let renewal = lab.step(&renew(&[])).await.unwrap();
         assert_eq!(renewal.flag, (!ended).then(stopping));
         assert_eq!(renewal.settings > before.settings, ended);
     }
@@ -304,7 +317,7 @@ async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
     let inc = Some(lab.inc);
     let known = settings.wait_for(|it| it.incarnation == inc && !it.fields.contains_key("shutdown"));
     tokio::time::timeout(Duration::from_secs(30), known).await.unwrap().unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     lab.worker().await;
 }
 
@@ -319,7 +332,11 @@ async fn a_pool_says_which_one_has_ended_before_it(kind: Kind) {
     for seen in [Incarnation(0), Incarnation(7)] {
         let mut lab = Lab::blank(kind).await;
         let seen = Seen { closed: seen, ..Seen::default() };
-        lab.inc = lab.store().bootstrap(seen, "server", &lab.settings).await.unwrap().incarnation;
+        lab.inc = lab
+            .read(&Bootstrap { seen, run_id: "server".to_owned(), settings: Box::new(lab.settings.clone()) })
+            .await
+            .unwrap()
+            .incarnation;
         assert_eq!(before(&lab).await, seen.closed);
     }
 }
@@ -327,6 +344,6 @@ async fn a_pool_says_which_one_has_ended_before_it(kind: Kind) {
 async fn a_tombstone_expires(kind: Kind) {
     let lab = closed(kind, ms(20)).await;
     lab.backend.advance(20).await;
-    let state = async || lab.store().pool_state().await.unwrap() == PoolState::Absent;
+    let state = async || lab.read(&ReadState).await.unwrap() == PoolState::Absent;
     eventually(Duration::from_secs(10), "the tombstone to expire", state).await;
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use tenure_pool::id::{JobKey, Revision};
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{PoolState, Refusal, Seen};
+use tenure_pool::store::{Cordon, PoolState, ReadState, Refusal, Renew, Route};
 
-use super::lab::{Kind, Lab, key, node};
+use super::lab::{Kind, Lab, key, node, renew};
 
 scenarios! {
     a_cordon_makes_one_revision_and_may_be_repeated,
@@ -28,7 +28,7 @@ async fn cordoned(lab: &Lab) -> BTreeSet<String> {
 }
 
 async fn cordon(lab: &Lab, name: &str, on: bool) {
-    lab.store().cordon(lab.inc, lab.revision().await, &node(name), on).await.unwrap();
+    lab.step(&Cordon { seen: lab.revision().await, node: node(name), on }).await.unwrap();
 }
 
 async fn a_cordon_makes_one_revision_and_may_be_repeated(kind: Kind) {
@@ -51,10 +51,10 @@ async fn a_late_copy_of_a_cordon_undoes_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.worker().await;
     let (seen, name) = (lab.revision().await, node("node1"));
-    lab.store().cordon(lab.inc, seen, &name, true).await.unwrap();
-    lab.store().cordon(lab.inc, seen, &name, true).await.expect("it is so already");
+    lab.step(&Cordon { seen, node: name.clone(), on: true }).await.unwrap();
+    lab.step(&Cordon { seen, node: name.clone(), on: true }).await.expect("it is so already");
     cordon(&lab, "node1", false).await;
-    let late = lab.refused(lab.store().cordon(lab.inc, seen, &name, true)).await;
+    let late = lab.refused(lab.step(&Cordon { seen, node: name.clone(), on: true })).await;
     assert_eq!(late, Refusal::StaleRing(lab.revision().await));
     assert!(cordoned(&lab).await.is_empty());
 }
@@ -66,7 +66,8 @@ async fn who_has_not_heard_of_a_cordon_assigns_nothing(kind: Kind) {
     let (entries, before) = ([lab.starts().await[0].0], lab.revision().await);
     cordon(&lab, "node1", true).await;
     let jobs: [(JobKey, _); 1] = [(key("k"), Some(worker))];
-    let refusal = lab.refused(lab.store().route(lab.inc, before, &entries, &jobs)).await;
+    let refusal =
+        lab.refused(lab.step(&Route { ring: before, entries: entries.to_vec(), jobs: jobs.to_vec() })).await;
     assert_eq!(refusal, Refusal::StaleRing(lab.revision().await));
 }
 
@@ -85,9 +86,9 @@ async fn a_cordon_outlasts_the_workers_of_its_node(kind: Kind) {
 async fn a_cordon_before_the_first_worker_is_no_sign_of_a_loss(kind: Kind) {
     let lab = Lab::with(kind, Settings::default()).await;
     cordon(&lab, "node1", true).await;
-    let renewal = lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[]).await.unwrap();
+    let renewal = lab.step(&Renew { node: Some(node("node1")), ..renew(&[]) }).await.unwrap();
     assert_eq!((renewal.damage.as_str(), renewal.recovering), ("", false));
-    let state = lab.store().pool_state().await.unwrap();
+    let state = lab.read(&ReadState).await.unwrap();
     assert!(matches!(state, PoolState::Present { .. }), "{state:?}");
     lab.worker().await;
 }
@@ -97,7 +98,8 @@ async fn a_cordon_does_not_hide_that_the_members_were_lost(kind: Kind) {
     lab.worker().await;
     lab.backend.lose("workers").await;
     let before = lab.backend.dump().await;
-    let refused = lab.refused(lab.store().cordon(lab.inc, lab.revision().await, &node("node1"), true)).await;
+    let refused =
+        lab.refused(lab.step(&Cordon { seen: lab.revision().await, node: node("node1"), on: true })).await;
     assert_eq!((refused, lab.backend.dump().await), (Refusal::Lost("m".into()), before));
 }
 

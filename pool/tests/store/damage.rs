@@ -5,13 +5,16 @@ use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AttestReply, BeginReply, DispatchItem, DispatchReply, NotifyItem, NotifyReply, ReleaseItem, ReleaseMode,
-    ReleaseReply, RouteReply, SaveItem, SaveReply, Seen, ShutdownMode, StartedItem, StopReply, TakeItem,
-    UnparkReply, Waiting,
+    AttestJobs, AttestReply, BeginReply, Dispatch, DispatchItem, DispatchReply, DropNotifications, Explain,
+    ListJobs, ListOwned, ListParked, LookUp, Notify, NotifyItem, NotifyReply, Purge, ReadFigures,
+    ReadHeartbeats, ReadNotifications, ReadPauses, Reap, Release, ReleaseItem, ReleaseMode, ReleaseReply,
+    Route, RouteReply, Save, SaveItem, SaveReply, ShutDown, ShutdownMode, Started, StartedItem, StopReply,
+    Sweep, Take, TakeItem, Unpark, UnparkReply, Waiting, WorkerStarts,
 };
 
 use super::attesting::{MEMBER, ended, item, member};
-use super::lab::{Kind, Lab, id, key, node, release, stop};
+use super::lab::{Kind, Lab, id, key, node, release, renew, stop};
+use super::single::Single as _;
 
 const DAMAGED: [(&str, &str); 6] = [
     ("rubbish", "rubbish"),
@@ -108,7 +111,10 @@ async fn route_answers_it(kind: Kind) {
     dispatch_good(&lab).await;
     let before = records(&lab).await;
     let jobs = around(|key| (key, Some(worker)));
-    let replies = lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    let replies = lab
+        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.clone() })
+        .await
+        .unwrap();
     assert_eq!(replies, expected(RouteReply::Routed, RouteReply::Bad));
     assert_eq!(records(&lab).await, before);
 }
@@ -120,16 +126,17 @@ async fn begin_started_and_take_refuse_it(kind: Kind) {
     lab.route_all(&["good", "better"], Some(worker)).await;
     let token = lab.token("good").await;
     let jobs = around(|key| (key, token));
-    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun { .. })).collect();
     assert_eq!(begun, expected(true, false));
     let items = around(|key| StartedItem { key, token, tell: None });
-    let replies = lab.store().started(lab.inc, worker, &items).await.unwrap();
+    let replies =
+        lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.clone() }] }).await.unwrap();
     assert_eq!(replies, expected(true, false));
     let items = around(|key| TakeItem { key, token, ack: 0 });
-    let replies = lab.store().take(lab.inc, worker, &[], &items).await.unwrap();
+    let replies = lab.step(&Take { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     assert_eq!(replies.iter().map(Option::is_some).collect::<Vec<_>>(), expected(true, false));
-    let replies = lab.store().begin(lab.inc, WorkerId(5), &[], &[(key("cut"), Token(9))]).await;
+    let replies = lab.store().begin_one(lab.inc, WorkerId(5), &[], &[(key("cut"), Token(9))]).await;
     assert!(replies.is_err(), "the worker that it seems to name is no member");
     assert_eq!(records(&lab).await, before);
 }
@@ -169,7 +176,7 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
     for state in ['A', 'R'] {
         write(state).await;
         let jobs = TAILS.map(|(name, _)| (key(name), token));
-        let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+        let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
         let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun { .. })).collect();
         assert_eq!(begun, answers, "begin in {state}");
         is_left(state, "begin").await;
@@ -178,7 +185,9 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
         write(state).await;
         let items = TAILS.map(|(name, _)| StartedItem { key: key(name), token, tell: None });
         assert_eq!(
-            lab.store().started(lab.inc, worker, &items).await.unwrap(),
+            lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.to_vec() }] })
+                .await
+                .unwrap(),
             answers,
             "started in {state}"
         );
@@ -195,7 +204,7 @@ async fn release_answers_it(kind: Kind) {
     lab.route_all(&["good", "better"], Some(worker)).await;
     let token = lab.token("good").await;
     let items = around(|key| release(&key.to_string(), token, ReleaseMode::Delete));
-    let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     assert_eq!(replies, expected(ReleaseReply::Deleted, ReleaseReply::Bad));
     assert_eq!(records(&lab).await, before);
 }
@@ -205,7 +214,7 @@ async fn stop_and_notify_answer_it(kind: Kind) {
     let before = records(&lab).await;
     dispatch_good(&lab).await;
     let items = around(|key| NotifyItem { key, guess: None, body: "body".into() });
-    let replies = lab.store().notify(lab.inc, &items).await.unwrap();
+    let replies = lab.step(&Notify { items: items.clone() }).await.unwrap();
     assert_eq!(replies, expected(NotifyReply::Kept, NotifyReply::Bad));
     let items = around(|key| stop(&key.to_string(), &format!("node1.{key}"), None));
     assert_eq!(lab.stop_all(&items).await, expected(StopReply::Deleted, StopReply::Bad));
@@ -218,7 +227,7 @@ async fn an_owner_that_no_worker_can_be_fails_no_others(kind: Kind) {
     lab.backend.write_record(&key("owned"), b"1|R|99999999999999999999999|9|1|1|17|node1.owned|17||0|").await;
     let keys = ["good", "owned", "better"];
     let items = keys.map(|name| NotifyItem { key: key(name), guess: None, body: "body".into() });
-    let replies = lab.store().notify(lab.inc, &items).await.unwrap();
+    let replies = lab.step(&Notify { items: items.to_vec() }).await.unwrap();
     assert_eq!((&replies[0], &replies[2]), (&NotifyReply::Kept, &NotifyReply::Kept));
     let items = keys.map(|name| stop(name, &format!("node1.{name}"), None));
     let replies = lab.stop_all(&items).await;
@@ -235,7 +244,7 @@ async fn sweep_reports_it_and_puts_it_off(kind: Kind) {
     lab.starts().await;
     let before = records(&lab).await;
     lab.backend.advance(2_000).await;
-    let mut swept = lab.store().sweep(lab.inc, 100, None).await.unwrap();
+    let mut swept = lab.step(&Sweep { limit: 100, kick: None }).await.unwrap();
     swept.bad.sort();
     let mut damaged = DAMAGED.map(|(name, _)| key(name));
     damaged.sort();
@@ -255,8 +264,8 @@ async fn reap_passes_it(kind: Kind) {
     for (name, _) in DAMAGED {
         lab.backend.write_index(worker, &key(name)).await;
     }
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    let reaped = lab.store().reap(lab.inc, worker, 100).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.step(&Reap { worker, limit: 100 }).await.unwrap();
     assert_eq!((reaped.done, reaped.count), (true, 8));
     assert_eq!(lab.record("good").await.unwrap().state, JobState::Queued);
     assert_eq!(records(&lab).await, before);
@@ -266,14 +275,14 @@ async fn reap_passes_it(kind: Kind) {
 async fn it_is_listed(kind: Kind) {
     let (lab, worker) = damaged(kind).await;
     let items: Vec<_> = DAMAGED.iter().map(|(name, _)| (key(name), None)).collect();
-    for found in lab.store().lookup(&items).await.unwrap() {
+    for found in lab.read(&LookUp { items: items.clone() }).await.unwrap() {
         assert_eq!((found.record, found.bad), (None, true));
     }
-    let page = lab.store().jobs_page(0, 100).await.unwrap();
+    let page = lab.read(&ListJobs { cursor: 0, limit: 100 }).await.unwrap();
     assert_eq!(page.jobs.len(), DAMAGED.len());
     assert!(page.jobs.iter().all(|(_, record)| record.is_none()));
     lab.backend.write_index(worker, &key("cut")).await;
-    let page = lab.store().owned(lab.inc, worker, None, 10).await.unwrap();
+    let page = lab.step(&ListOwned { worker, after: None, limit: 10 }).await.unwrap();
     assert_eq!(page.jobs, [(key("cut"), None)]);
 }
 
@@ -306,7 +315,7 @@ async fn a_later_versions_fields_outlast_being_parked(kind: Kind) {
     lab.run_again("k", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
     let job = (key("k"), lab.record("k").await.unwrap().id);
-    assert_eq!(lab.store().unpark(lab.inc, &[job]).await.unwrap(), [UnparkReply::Queued]);
+    assert_eq!(lab.step(&Unpark { jobs: vec![job] }).await.unwrap(), [UnparkReply::Queued]);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.plan.as_str(), behind(&record)), ("plan", "|new|field"));
 }
@@ -329,7 +338,7 @@ async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
     }
     lab.route("k", worker).await;
     lab.backend.advance(10_000).await;
-    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().count, 1);
+    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 1);
     kept("an assignment that nobody began", JobState::Queued).await;
     lab.run_again("k", worker).await;
     lab.leave(worker).await;
@@ -339,7 +348,7 @@ async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
 async fn newer_data_are_told_from_damage(kind: Kind) {
     let (lab, _) = damaged(kind).await;
     for (name, _) in DAMAGED {
-        let newer = lab.store().lookup(&[(key(name), None)]).await.unwrap()[0].newer;
+        let newer = lab.read(&LookUp { items: vec![(key(name), None)] }).await.unwrap()[0].newer;
         assert_eq!(newer, (name == "version").then_some(2), "{name}");
     }
 }
@@ -376,13 +385,13 @@ async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
     let jobs = with_headers(&lab, worker).await;
     let is_good = |key: &JobKey| *key == "good" || *key == "better";
     let notes = jobs.iter().map(|(key, _)| NotifyItem { key: key.clone(), guess: None, body: "more".into() });
-    let replies = lab.store().notify(lab.inc, &notes.collect::<Vec<_>>()).await.unwrap();
+    let replies = lab.step(&Notify { items: notes.collect::<Vec<_>>().clone() }).await.unwrap();
     for ((key, _), reply) in jobs.iter().zip(replies) {
         assert_eq!(reply, if is_good(key) { NotifyReply::Kept } else { NotifyReply::Bad }, "notify of {key}");
     }
     let items: Vec<_> =
         jobs.iter().map(|(key, token)| TakeItem { key: key.clone(), token: *token, ack: 0 }).collect();
-    let replies = lab.store().take(lab.inc, worker, &[], &items).await.unwrap();
+    let replies = lab.step(&Take { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     for ((key, _), reply) in jobs.iter().zip(replies) {
         let taken = reply.unwrap().bodies.len();
         assert_eq!(taken, if is_good(key) { 2 } else { 0 }, "take of {key}");
@@ -395,11 +404,11 @@ async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
         );
     }
     for (name, _) in HEADERS {
-        let listed = lab.store().notifications(&key(name), 0).await.unwrap();
+        let listed = lab.read(&ReadNotifications { key: key(name), from: 0 }).await.unwrap();
         assert_eq!(listed, Waiting::Bad, "a list of {name}");
     }
     let (name, token) = &jobs[2];
-    assert_eq!(lab.store().drop_notifications(lab.inc, name, 0).await.unwrap(), Some(0));
+    assert_eq!(lab.step(&DropNotifications { key: name.clone(), through: 0 }).await.unwrap(), Some(0));
     assert_eq!(lab.notify(&name.to_string(), Some(worker), "anew").await, NotifyReply::Kept);
     assert_eq!(lab.take(&name.to_string(), worker, *token, 0).await.unwrap().bodies, ["anew"]);
     let (name, token) = &jobs[1];
@@ -436,8 +445,8 @@ async fn a_damaged_counter_of_a_worker_beats_on(kind: Kind) {
         lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), count]).await;
         let mut seen = Vec::new();
         for _ in 0..3 {
-            lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
-            seen.push(lab.store().heartbeats(None).await.unwrap()[&worker]);
+            lab.step(&renew(&[worker])).await.unwrap();
+            seen.push(lab.read(&ReadHeartbeats { workers: None }).await.unwrap()[&worker]);
             lab.backend.advance(1).await;
         }
         assert!(seen.windows(2).all(|two| two[0] != two[1]), "{count:?}: {seen:?}");
@@ -471,13 +480,13 @@ async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
         let ring = lab.revision().await;
         while_spoiled(&lab, name, async || {
             for _ in 0..3 {
-                let done = lab.store().dispatch(lab.inc, ring, &items).await;
+                let done = lab.step(&Dispatch { turn: None, ring: Some(ring), items: items.to_vec() }).await;
                 assert!(done.is_err(), "{name}: {done:?}");
             }
         })
         .await;
         assert_eq!(
-            lab.store().dispatch(lab.inc, ring, &items).await.unwrap(),
+            lab.step(&Dispatch { turn: None, ring: Some(ring), items: items.to_vec() }).await.unwrap(),
             vec![DispatchReply::Accepted; 2]
         );
         let begun = lab.begin("k", worker).await;
@@ -499,11 +508,19 @@ async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
             let token = lab.run("k", "node1.k", worker).await;
             while_spoiled(&lab, name, async || {
                 for _ in 0..3 {
-                    let _ = lab.store().release(lab.inc, worker, &[], &[release("k", token, mode)]).await;
+                    let _ = lab
+                        .step(&Release {
+                            worker,
+                            finished: Vec::new(),
+                            items: vec![release("k", token, mode)],
+                        })
+                        .await;
                 }
             })
             .await;
-            lab.store().release(lab.inc, worker, &[], &[release("k", token, mode)]).await.unwrap();
+            lab.step(&Release { worker, finished: Vec::new(), items: vec![release("k", token, mode)] })
+                .await
+                .unwrap();
             if mode == ReleaseMode::Delete {
                 assert_eq!(lab.dispatch("k", "node1.k").await, DispatchReply::Ended, "{name}: it runs again");
             } else {
@@ -533,17 +550,17 @@ async fn a_save_reads_a_record_up_to_its_token(kind: Kind) {
             lab.backend.write_record(&key(name), record.as_bytes()).await;
         }
         let items = TAILS.map(|(name, _)| of(name));
-        let replies = lab.store().save(lab.inc, worker, &items).await.unwrap();
+        let replies = lab.step(&Save { worker, items: items.to_vec() }).await.unwrap();
         assert_eq!(replies, TAILS.map(|_| reply), "state {state}");
     }
     for start in ["2|R|", "1|R", "x1|R|"] {
         let record = format!("{start}{worker}|{token}|1|1|17|node1.g|17||0|");
         lab.backend.write_record(&key("other"), record.as_bytes()).await;
-        let replies = lab.store().save(lab.inc, worker, &[of("other")]).await.unwrap();
+        let replies = lab.step(&Save { worker, items: vec![of("other")] }).await.unwrap();
         assert_eq!(replies, [SaveReply::Stale], "{start}");
     }
     lab.backend.write_record(&key("cut"), format!("1|R|{worker}|{token}").as_bytes()).await;
-    assert_eq!(lab.store().save(lab.inc, worker, &[of("cut")]).await.unwrap(), [SaveReply::Stale]);
+    assert_eq!(lab.step(&Save { worker, items: vec![of("cut")] }).await.unwrap(), [SaveReply::Stale]);
 }
 
 /// In memory no key is of another type.
@@ -559,7 +576,7 @@ async fn a_save_answers_when_its_key_is_of_another_type(kind: Kind) {
         number: 1,
         bytes: "state".into(),
     });
-    let save = async || lab.store().save(lab.inc, worker, &items).await.unwrap();
+    let save = async || lab.step(&Save { worker, items: items.to_vec() }).await.unwrap();
     let replies = while_spoiled(&lab, "checkpoints", save).await;
     assert_eq!(replies, [SaveReply::Unusable, SaveReply::Stale]);
     assert_eq!(save().await, [SaveReply::Kept, SaveReply::Stale]);
@@ -574,9 +591,9 @@ async fn parked_jobs_are_listed_and_unparked_without_their_errors(kind: Kind) {
     let failed = release("k", token, ReleaseMode::Fail);
     lab.release_item(worker, ReleaseItem { result: "no route".into(), ..failed }).await;
     let (page, pauses, unparked) = while_spoiled(&lab, "errors", async || {
-        let page = lab.store().parked_page(0, 10).await.unwrap();
-        let pauses = lab.store().pauses(&[key("k")]).await.unwrap();
-        (page, pauses, lab.store().unpark(lab.inc, &[(key("k"), id("node1.k"))]).await.unwrap())
+        let page = lab.read(&ListParked { cursor: 0, limit: 10 }).await.unwrap();
+        let pauses = lab.read(&ReadPauses { keys: vec![key("k")] }).await.unwrap();
+        (page, pauses, lab.step(&Unpark { jobs: vec![(key("k"), id("node1.k"))] }).await.unwrap())
     })
     .await;
     assert_eq!((page.jobs.len(), page.next, page.jobs[0].error.as_str()), (1, None, ""));
@@ -594,19 +611,22 @@ async fn explain_and_figures_pass_over_keys_of_another_type(kind: Kind) {
         ["queue", "parked", "errors", "notifications", "checkpoints", "heartbeats", "expired", "settings"];
     for name in names {
         let seen =
-            while_spoiled(&lab, name, async || lab.store().explain(&key("k"), None).await.unwrap()).await;
+            while_spoiled(&lab, name, async || lab.read(&Explain { key: key("k"), id: None }).await.unwrap())
+                .await;
         assert_eq!(seen.found.record.unwrap().owner, Some(worker), "{name}");
         assert_eq!(seen.heard.is_some(), name != "heartbeats", "{name}");
     }
     for (name, dispatch) in [("ended", "node1.gone"), ("outcomes", "node1.!gone")] {
-        let explain = async || lab.store().explain(&key("gone"), Some(&id(dispatch))).await.unwrap();
+        let explain = async || lab.read(&Explain { key: key("gone"), id: Some(id(dispatch)) }).await.unwrap();
         let seen = while_spoiled(&lab, name, explain).await;
         assert_eq!((seen.found.record.is_none(), seen.found.bad_id), (true, true), "{name}");
         assert!(!explain().await.found.bad_id, "{name}");
     }
     for name in ["queue", "owners", "parked"] {
-        let counts =
-            while_spoiled(&lab, name, async || lab.store().figures(5, &[worker]).await.unwrap()).await;
+        let counts = while_spoiled(&lab, name, async || {
+            lab.read(&ReadFigures { look: 5, workers: vec![worker] }).await.unwrap()
+        })
+        .await;
         assert_eq!((counts.jobs, counts.owned), (1, u64::from(name != "owners")), "{name}");
     }
 }
@@ -627,13 +647,15 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
         };
         let hand_off = async || {
             let items = releases(ReleaseMode::HandOff);
-            let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+            let replies =
+                lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
             assert_eq!(replies, vec![ReleaseReply::Queued; jobs.len()]);
         };
         match way {
             "release" => {
                 let items = releases(ReleaseMode::Delete);
-                let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+                let replies =
+                    lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
                 assert_eq!(replies, vec![ReleaseReply::Deleted; jobs.len()]);
             }
             "stop" => {
@@ -642,13 +664,13 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
             }
             "reap" => {
                 assert_eq!(lab.stop_all(&stops).await, vec![StopReply::Stopping; jobs.len()]);
-                lab.store().expire(lab.inc, worker, None).await.unwrap();
-                assert!(lab.store().reap(lab.inc, worker, 100).await.unwrap().done);
+                lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+                assert!(lab.step(&Reap { worker, limit: 100 }).await.unwrap().done);
             }
             "purge" => {
                 hand_off().await;
-                lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-                assert_eq!(lab.store().purge(lab.inc, 100).await.unwrap().len(), jobs.len());
+                lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
+                assert_eq!(lab.step(&Purge { limit: 100 }).await.unwrap().len(), jobs.len());
             }
             "attend" | "attest" => {
                 assert_eq!(lab.stop_all(&stops).await, vec![StopReply::Stopping; jobs.len()]);
@@ -659,7 +681,10 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
                         item(&key.to_string(), *token, &format!("node1.{at}"), ended())
                     });
                     let said: Vec<_> = said.collect();
-                    let replies = lab.store().attest(lab.inc, worker, &member(MEMBER), &said).await.unwrap();
+                    let replies = lab
+                        .step(&AttestJobs { worker, member: member(MEMBER), items: said.clone() })
+                        .await
+                        .unwrap();
                     assert_eq!(replies, vec![AttestReply::Ended; jobs.len()]);
                 }
                 lab.attend(worker).await;

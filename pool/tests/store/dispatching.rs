@@ -5,10 +5,12 @@ use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, DispatchItem, DispatchReply, ReleaseMode, ReleaseReply, ShutdownMode, StopReply, WorkerEvent,
+    Cursors, Dispatch, DispatchItem, DispatchReply, ListJobs, ListOwned, LookUp, ReadNode, ReadPayload,
+    ReleaseMode, ReleaseReply, Route, ShutDown, ShutdownMode, StopReply, Sweep, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node};
+use super::single::Single as _;
 
 scenarios! {
     an_accepted_job_is_queued_with_one_event,
@@ -41,8 +43,8 @@ async fn an_accepted_job_is_queued_with_one_event(kind: Kind) {
     assert_eq!((record.since, record.created, record.id), (now, now, id("node1.g")));
     assert_eq!(lab.score("queue", "k").await, Some(now + 2_000));
     assert_eq!(lab.queued().await, 1);
-    assert_eq!(lab.store().payload(&key("k")).await.unwrap(), Some(Bytes::from_static(b"payload")));
-    assert_eq!(lab.store().payload(&key("other")).await.unwrap(), None);
+    assert_eq!(lab.read(&ReadPayload { key: key("k") }).await.unwrap(), Some(Bytes::from_static(b"payload")));
+    assert_eq!(lab.read(&ReadPayload { key: key("other") }).await.unwrap(), None);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [[(key("k"), 0)]]);
 }
@@ -60,7 +62,10 @@ async fn told(lab: &Lab, workers: &[WorkerId]) -> Vec<(WorkerId, WorkerEvent)> {
         workers: workers.iter().map(|worker| (*worker, Cursors::default().node)).collect(),
         ..Cursors::default()
     };
-    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap();
+    let events = lab
+        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap();
     events.workers.into_iter().map(|(to, _, event)| (to, event)).collect()
 }
 
@@ -72,7 +77,10 @@ async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     let items = [placed(&lab, "a", first), placed(&lab, "b", second), placed(&lab, "c", first)];
-    let replies = lab.store().dispatch(lab.inc, lab.revision().await, &items).await.unwrap();
+    let replies = lab
+        .step(&Dispatch { turn: None, ring: Some(lab.revision().await), items: items.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, vec![DispatchReply::Accepted; 3]);
     let (record, now) = (lab.record("a").await.unwrap(), lab.backend.now());
     assert_eq!((record.state, record.owner), (JobState::Assigned, Some(first)));
@@ -87,7 +95,7 @@ async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
     let start =
         |names: &[&str]| WorkerEvent::Start { token, keys: names.iter().map(|name| key(name)).collect() };
     assert_eq!(told(&lab, &[first, second]).await, [(first, start(&["a", "c"])), (second, start(&["b"]))]);
-    let owned = lab.store().owned(lab.inc, first, None, 10).await.unwrap().jobs;
+    let owned = lab.step(&ListOwned { worker: first, after: None, limit: 10 }).await.unwrap().jobs;
     assert_eq!(owned.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key("a"), key("c")]);
 }
 
@@ -95,9 +103,14 @@ async fn a_placed_job_sent_again_is_assigned_once(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     let ring = lab.revision().await;
-    lab.store().dispatch(lab.inc, ring, &[placed(&lab, "k", first)]).await.unwrap();
+    lab.step(&Dispatch { turn: None, ring: Some(ring), items: vec![placed(&lab, "k", first)] })
+        .await
+        .unwrap();
     let before = lab.backend.dump().await;
-    let again = lab.store().dispatch(lab.inc, ring, &[placed(&lab, "k", second)]).await.unwrap();
+    let again = lab
+        .step(&Dispatch { turn: None, ring: Some(ring), items: vec![placed(&lab, "k", second)] })
+        .await
+        .unwrap();
     assert_eq!(again, [DispatchReply::Accepted]);
     assert_eq!(lab.backend.dump().await, before, "no token and no event are spent on it");
 }
@@ -107,7 +120,10 @@ async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
     let worker = lab.worker().await;
     let before = lab.revision().await;
     lab.worker().await;
-    let replies = lab.store().dispatch(lab.inc, before, &[placed(&lab, "k", worker)]).await.unwrap();
+    let replies = lab
+        .step(&Dispatch { turn: None, ring: Some(before), items: vec![placed(&lab, "k", worker)] })
+        .await
+        .unwrap();
     assert_eq!(replies, [DispatchReply::Accepted]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Queued);
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
@@ -119,7 +135,9 @@ async fn a_batch_may_be_placed_in_part(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let items = [placed(&lab, "a", worker), lab.item("b", "node1.b")];
-    lab.store().dispatch(lab.inc, lab.revision().await, &items).await.unwrap();
+    lab.step(&Dispatch { turn: None, ring: Some(lab.revision().await), items: items.to_vec() })
+        .await
+        .unwrap();
     let states = [lab.record("a").await.unwrap().state, lab.record("b").await.unwrap().state];
     assert_eq!(states, [JobState::Assigned, JobState::Queued]);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
@@ -214,10 +232,10 @@ async fn an_ended_dispatch_is_remembered_until_its_deadline(kind: Kind) {
     assert!(lab.lookup("k", "node1.g").await.ended);
     assert!(!lab.lookup("k", "node1.h").await.ended);
     lab.backend.advance(29_499).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Ended);
     lab.backend.advance(1).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert!(lab.backend.dump().await.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Accepted, "the key is free");
 }
@@ -237,7 +255,7 @@ async fn a_job_that_lived_long_leaves_no_memory(kind: Kind) {
 async fn a_closing_pool_accepts_nothing_new(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.g").await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(ms(9_000))).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Accepted, "it was accepted before");
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Exists);
     assert_eq!(lab.dispatch("new", "node1.n").await, DispatchReply::ShuttingDown);
@@ -256,10 +274,17 @@ async fn keys_are_any_bytes(kind: Kind) {
         assert_eq!(starts[0].1, [(job.clone(), 0)]);
         let entries = [starts[0].0];
         let (inc, revision) = (lab.inc, lab.revision().await);
-        lab.store().route(inc, revision, &entries, &[(job.clone(), Some(worker))]).await.unwrap();
-        let found = lab.store().lookup(&[(job.clone(), None)]).await.unwrap().remove(0).record.unwrap();
-        lab.store().begin(inc, worker, &[], &[(job.clone(), found.token)]).await.unwrap();
-        let page = lab.store().owned(inc, worker, None, 10).await.unwrap();
+        lab.store()
+            .run(
+                inc,
+                &Route { ring: revision, entries: entries.to_vec(), jobs: vec![(job.clone(), Some(worker))] },
+            )
+            .await
+            .unwrap();
+        let found =
+            lab.read(&LookUp { items: vec![(job.clone(), None)] }).await.unwrap().remove(0).record.unwrap();
+        lab.store().begin_one(inc, worker, &[], &[(job.clone(), found.token)]).await.unwrap();
+        let page = lab.store().run(inc, &ListOwned { worker, after: None, limit: 10 }).await.unwrap();
         assert_eq!(page.jobs.len(), 1);
         assert_eq!(page.jobs[0].0, job);
         let item = super::lab::release("k", found.token, ReleaseMode::Delete);
@@ -281,7 +306,7 @@ async fn all_jobs_are_listed(kind: Kind) {
     let mut listed = std::collections::BTreeMap::new();
     let mut cursor = Some(0);
     while let Some(from) = cursor {
-        let page = lab.store().jobs_page(from, 50).await.unwrap();
+        let page = lab.read(&ListJobs { cursor: from, limit: 50 }).await.unwrap();
         listed.extend(page.jobs);
         cursor = page.next;
     }

@@ -2,7 +2,7 @@
 
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{ReleaseMode, ReleaseReply, RouteReply};
+use tenure_pool::store::{ReleaseMode, ReleaseReply, RouteReply, Sweep};
 
 use super::lab::{Kind, Lab, key};
 
@@ -106,7 +106,7 @@ async fn a_kick_begins_the_chain_anew(kind: Kind) {
     let lab = Lab::new(kind).await;
     let pauses = pauses(&lab, 1, 6).await;
     assert_eq!(pauses[5], 30);
-    let swept = lab.store().sweep(lab.inc, 10, Some(0)).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 10, kick: Some(0) }).await.unwrap();
     assert_eq!(swept.count, 1);
     assert_eq!(lab.record("k").await.unwrap().strikes, 0);
     assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);

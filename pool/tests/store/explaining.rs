@@ -5,10 +5,12 @@ use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::{Settings, ShutdownFlag};
 use tenure_pool::store::{
-    CheckpointSeen, Evidence, Refusal, ReleaseItem, ReleaseMode, SaveItem, Seen, ShutdownMode, StoreError,
+    CheckpointSeen, Evidence, Explain, OpenNormal, Refusal, ReleaseItem, ReleaseMode, Save, SaveItem,
+    ShutDown, ShutdownMode, StoreError,
 };
 
-use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::lab::{Kind, Lab, id, key, ms, node, release, renew};
+use super::single::Single as _;
 
 scenarios! {
     explain_tells_all_that_is_known_of_a_job,
@@ -23,7 +25,7 @@ scenarios! {
 
 impl Lab {
     async fn explain(&self, name: &str) -> Evidence {
-        self.store().explain(&key(name), None).await.unwrap()
+        self.read(&Explain { key: key(name), id: None }).await.unwrap()
     }
 }
 
@@ -36,7 +38,7 @@ async fn explain_tells_all_that_is_known_of_a_job(kind: Kind) {
     }
     let (item, bytes) = (key("k"), Bytes::from_static(b"state"));
     let item = SaveItem { key: item, token, given: token, number: 1, bytes };
-    lab.store().save(lab.inc, worker, &[item]).await.unwrap();
+    lab.step(&Save { worker, items: vec![item] }).await.unwrap();
     let saved = lab.backend.now();
     lab.backend.advance(50).await;
     let before = lab.backend.dump().await;
@@ -48,10 +50,10 @@ async fn explain_tells_all_that_is_known_of_a_job(kind: Kind) {
     assert_eq!((seen.pause.until, seen.pause.error.clone()), (None, None));
     assert_eq!((seen.notifications, seen.heard, seen.expired), (2, Some(1), false));
     assert_eq!(seen.checkpoint, Some(CheckpointSeen { token, at: saved, len: 5 }));
-    lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    lab.step(&renew(&[worker])).await.unwrap();
     assert_eq!(lab.explain("k").await.heard, Some(lab.backend.now()));
     let heard = lab.backend.now();
-    lab.store().expire(lab.inc, worker, Some(heard)).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, Some(heard)).await.unwrap();
     let seen = lab.explain("k").await;
     assert_eq!((seen.heard, seen.expired), (None, true));
 }
@@ -89,7 +91,7 @@ async fn explain_knows_when_a_worker_was_heard_last(kind: Kind) {
     assert_eq!(lab.explain("queued").await.freshest, None, "there is no worker");
     let (first, second) = (lab.worker().await, lab.worker().await);
     lab.run("runs", "node1.r", first).await;
-    let renew = async |worker| lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    let renew = async |worker| lab.step(&renew(&[worker])).await.unwrap();
     renew(second).await;
     lab.backend.advance(50).await;
     assert_eq!(lab.explain("queued").await.freshest, Some(lab.backend.now()), "the first has just joined");
@@ -117,9 +119,9 @@ async fn explain_remembers_an_ended_dispatch(kind: Kind) {
     lab.run("k", "node1.!order", worker).await;
     lab.stop("k", "node1.!order", Some(worker)).await;
     lab.release("k", worker, ReleaseMode::Delete).await;
-    let seen = lab.store().explain(&key("k"), Some(&id("node1.!order"))).await.unwrap();
+    let seen = lab.read(&Explain { key: key("k"), id: Some(id("node1.!order")) }).await.unwrap();
     assert_eq!((seen.found.record.clone(), seen.found.outcome.as_deref()), (None, Some("stopped")));
-    let other = lab.store().explain(&key("other"), Some(&id("node1.!order"))).await.unwrap();
+    let other = lab.read(&Explain { key: key("other"), id: Some(id("node1.!order")) }).await.unwrap();
     assert_eq!(other.found.outcome, None, "it is that of another key");
 }
 
@@ -127,9 +129,9 @@ async fn explain_tells_the_phase_and_the_flag(kind: Kind) {
     let mut lab = Lab::blank(kind).await;
     lab.bootstrap().await;
     assert!(lab.explain("k").await.recovering);
-    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.step(&OpenNormal).await.unwrap();
     assert!(!lab.explain("k").await.recovering);
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     let flag = ShutdownFlag::Stopping { deadline_ms: None, by: "node1".to_owned() };
     assert_eq!(lab.explain("k").await.flag, Some(flag));
 }
@@ -149,7 +151,7 @@ async fn explain_names_who_has_attested(kind: Kind) {
     for worker in [first, second] {
         lab.attend(worker).await;
     }
-    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.step(&OpenNormal).await.unwrap();
     assert_eq!(attested(&lab).await, [], "an open pool waits for nobody");
 }
 
@@ -165,6 +167,6 @@ async fn explain_answers_what_cannot_be_read(kind: Kind) {
 
 async fn explain_of_no_pool_is_refused(kind: Kind) {
     let lab = Lab::blank(kind).await;
-    let refused = lab.store().explain(&key("k"), None).await;
+    let refused = lab.read(&Explain { key: key("k"), id: None }).await;
     assert!(matches!(refused, Err(StoreError::Refused(Refusal::NoPool))), "{refused:?}");
 }

@@ -2,7 +2,9 @@
 
 use tenure_pool::Cause;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{Counts, LOOK_MAX, Refusal, ReleaseItem, ReleaseMode, StoreError};
+use tenure_pool::store::{
+    Counts, LOOK_MAX, ReadFigures, Refusal, ReleaseItem, ReleaseMode, StoreError, Sweep,
+};
 
 use super::lab::{Kind, Lab, key, release};
 
@@ -17,7 +19,7 @@ scenarios! {
 
 impl Lab {
     async fn figures(&self, look: usize) -> Counts {
-        self.store().figures(look, &[]).await.unwrap()
+        self.read(&ReadFigures { look, workers: Vec::new() }).await.unwrap()
     }
 }
 
@@ -35,7 +37,7 @@ async fn figures_count_the_jobs_of_each_state(kind: Kind) {
     let failed = release("fails", lab.token("fails").await, ReleaseMode::Fail);
     lab.release_item(first, ReleaseItem { result: "no route".to_owned(), ..failed }).await;
     let before = lab.backend.dump().await;
-    let counts = lab.store().figures(LOOK_MAX, &[first, second]).await.unwrap();
+    let counts = lab.read(&ReadFigures { look: LOOK_MAX, workers: vec![first, second] }).await.unwrap();
     assert_eq!(lab.backend.dump().await, before, "it only reads");
     assert_eq!((counts.jobs, counts.queued, counts.owned, counts.parked), (5, 2, 3, 1));
     assert_eq!((counts.of_workers, counts.more), (vec![2, 1], false));
@@ -88,7 +90,7 @@ async fn a_job_that_comes_back_before_its_first_start_is_new(kind: Kind) {
     refuse("k", ReleaseMode::Refuse, Cause::Refused).await;
     lab.route("k", worker).await;
     lab.backend.advance(60_000).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
     assert_eq!(new().await, (0, 1, Some(accepted)), "not begun in time");
     for (mode, cause) in [(ReleaseMode::HandOff, Cause::Moved), (ReleaseMode::GiveBack, Cause::Bounced)] {
@@ -143,6 +145,6 @@ async fn figures_pass_over_what_cannot_be_read(kind: Kind) {
 
 async fn figures_of_no_pool_are_refused(kind: Kind) {
     let lab = Lab::blank(kind).await;
-    let refused = lab.store().figures(1, &[]).await;
+    let refused = lab.read(&ReadFigures { look: 1, workers: Vec::new() }).await;
     assert!(matches!(refused, Err(StoreError::Refused(Refusal::NoPool))), "{refused:?}");
 }

@@ -12,22 +12,25 @@ use tenure_pool::Cause;
 use tenure_pool::id::{Incarnation, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    AskEvent, AskId, AskItem, AskReply, Asks, BeginReply, Checkpoints, DispatchItem, DispatchReply, Events,
-    Jobs, JoinRequest, Membership, Messages, NotifyItem, NotifyReply, Ownership, Parking, RedisStore,
-    ReleaseItem, ReleaseMode, ReleaseReply, ReplyItem, ReplyReply, RouteReply, Said, SaveItem, SaveReply,
-    ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Schedules, Seen, StartedItem, SteerItem,
-    SteerReply, StopItem, StopReply, Store, TermItem, TermReply, Turn, UpdateItem, UpdateReply, Updates, Way,
+    Ask, AskEvent, AskId, AskItem, AskReply, BeginReply, ChangeSchedule, Cordon, Dispatch, DispatchItem,
+    DispatchReply, HoldTurns, Join, JoinRequest, LookUp, Notify, NotifyItem, NotifyReply, ReadCheckpoint,
+    ReadIdentity, ReadPool, ReadTime, RedisStore, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew,
+    Reply, ReplyItem, ReplyReply, Route, RouteReply, Said, Save, SaveItem, SaveReply, ScheduleChange,
+    ScheduleKey, ScheduleKind, ScheduleState, Started, StartedItem, Steer, SteerItem, SteerReply, Stop,
+    StopItem, StopReply, Store, TakeTick, TermItem, TermReply, Turn, Update, UpdateItem, UpdateReply, Way,
+    WorkerStarts,
 };
 use tenure_testing::RedisServer;
 
-use super::lab::{key, node, open_pool};
+use super::lab::{key, node, open_pool, recovery, renew, stopping};
+use super::single::Single as _;
 
 /// The envelope of the payload `hi` in the stored format.
 const ENVELOPE: &[u8] = b"\x82\xa1v\x01\xa4body\xc4\x02hi";
 
 /// A pool with one worker of node n1, and access to its data in Redis.
 struct Pool {
-    store: RedisStore,
+    store: Store,
     inc: Incarnation,
     worker: WorkerId,
     redis: Connection,
@@ -52,7 +55,7 @@ impl Pool {
     async fn open() -> Self {
         let server = RedisServer::start().unwrap();
         let client = Client::open(&server.url()).unwrap();
-        let store = RedisStore::open(&client, &PoolName::new("p").unwrap());
+        let store = Store::from(RedisStore::open(&client, &PoolName::new("p").unwrap()));
         let inc = open_pool(&store, &settings()).await;
         let request = JoinRequest {
             nonce: Nonce::new("nonce").unwrap(),
@@ -62,8 +65,8 @@ impl Pool {
             preferred: None,
             settings: settings(),
         };
-        let worker = store.join(inc, &request).await.unwrap().worker;
-        store.renew(inc, Seen::default(), Some(&node("n1")), &[worker]).await.unwrap();
+        let worker = store.run(inc, &Join { request: Box::new(request.clone()) }).await.unwrap().worker;
+        store.run(inc, &Renew { node: Some(node("n1")), ..renew(&[worker]) }).await.unwrap();
         let redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         Self { store, inc, worker, redis, _server: server }
     }
@@ -89,7 +92,14 @@ impl Pool {
 
     /// The time since when a job is as it is.
     async fn since(&self, name: &str) -> u64 {
-        self.store.lookup(&[(key(name), None)]).await.unwrap().remove(0).record.unwrap().since
+        self.store
+            .read(&LookUp { items: vec![(key(name), None)] })
+            .await
+            .unwrap()
+            .remove(0)
+            .record
+            .unwrap()
+            .since
     }
 
     /// A record, with its two times taken out.
@@ -116,26 +126,41 @@ impl Pool {
         let item = DispatchItem {
             key: key(name),
             id: id.parse().unwrap(),
-            not_after: self.store.server_time().await.unwrap() + 10_000,
+            not_after: self.store.read(&ReadTime).await.unwrap() + 10_000,
             hash: "digest".into(),
             payload: Bytes::from_static(ENVELOPE),
             worker: None,
         };
-        self.store.dispatch(self.inc, Revision(0), &[item]).await.unwrap().remove(0)
+        self.store
+            .run(self.inc, &Dispatch { turn: None, ring: Some(Revision(0)), items: vec![item] })
+            .await
+            .unwrap()
+            .remove(0)
     }
 
     async fn route(&self, name: &str) {
-        let events = self.store.pool_events(&node("n1"), 8, Duration::ZERO).await.unwrap().unwrap();
+        let events = self
+            .store
+            .read(&ReadPool { consumer: node("n1"), max: 8, block: Duration::ZERO })
+            .await
+            .unwrap()
+            .unwrap();
         let entries: Vec<_> = events.iter().map(|event| event.entry).collect();
         let ring =
             self.store.members().wait_for(|m| m.entries.contains_key(&self.worker)).await.unwrap().revision;
         let jobs = [(key(name), Some(self.worker))];
-        assert_eq!(self.store.route(self.inc, ring, &entries, &jobs).await.unwrap(), [RouteReply::Routed]);
+        assert_eq!(
+            self.store
+                .run(self.inc, &Route { ring, entries: entries.clone(), jobs: jobs.to_vec() })
+                .await
+                .unwrap(),
+            [RouteReply::Routed]
+        );
     }
 
     async fn begin(&self, name: &str) -> Token {
         let token = self.token(name).await;
-        let begun = self.store.begin(self.inc, self.worker, &[], &[(key(name), token)]).await.unwrap();
+        let begun = self.store.begin_one(self.inc, self.worker, &[], &[(key(name), token)]).await.unwrap();
         assert!(
             matches!(&begun[..], [BeginReply::Begun { payload, .. }] if payload == ENVELOPE),
             "{begun:?}"
@@ -144,12 +169,28 @@ impl Pool {
     }
 
     async fn token(&self, name: &str) -> Token {
-        self.store.lookup(&[(key(name), None)]).await.unwrap().remove(0).record.unwrap().token
+        self.store
+            .read(&LookUp { items: vec![(key(name), None)] })
+            .await
+            .unwrap()
+            .remove(0)
+            .record
+            .unwrap()
+            .token
     }
 
     async fn started(&self, name: &str, token: Token) {
         let item = StartedItem { key: key(name), token, tell: Some(node("n1")) };
-        assert_eq!(self.store.started(self.inc, self.worker, &[item]).await.unwrap(), [true]);
+        assert_eq!(
+            self.store
+                .run(
+                    self.inc,
+                    &Started { starts: vec![WorkerStarts { worker: self.worker, items: vec![item] }] }
+                )
+                .await
+                .unwrap(),
+            [true]
+        );
     }
 
     async fn release(&self, name: &str, token: Token, mode: ReleaseMode) -> ReleaseReply {
@@ -165,7 +206,10 @@ impl Pool {
             tell_stopper: Some(node("n1")),
             result: String::new(),
         };
-        self.store.release(self.inc, self.worker, &[], &[item]).await.unwrap()[0]
+        self.store
+            .run(self.inc, &Release { worker: self.worker, finished: Vec::new(), items: vec![item] })
+            .await
+            .unwrap()[0]
     }
 }
 
@@ -183,7 +227,10 @@ async fn members_and_settings() {
     let expected = [(worker.to_string(), "U|0|10000|nonce|n1|zone-1|1|http://n1:80"), ("size".into(), "1")];
     assert_eq!(members, expected.map(|(field, value)| (field, value.to_owned())).into());
     let seen: u64 = pool.ask("HGET", "pool", &["workers_revision"]);
-    pool.store.cordon(pool.inc, Revision(seen), &NodeName::new("n2").unwrap(), true).await.unwrap();
+    pool.store
+        .run(pool.inc, &Cordon { seen: Revision(seen), node: NodeName::new("n2").unwrap(), on: true })
+        .await
+        .unwrap();
     let cordon: String = pool.ask("HGET", "workers", &["cordon:n2"]);
     assert_eq!(cordon, "1");
     let settings: BTreeMap<String, String> = pool.ask("HGETALL", "settings", &[]);
@@ -243,22 +290,28 @@ async fn the_life_of_a_job() {
     pool.begin("k").await;
     assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|1|T|n1.!order|T||0|"));
     let note = NotifyItem { key: key("k"), guess: Some(pool.worker), body: Bytes::from_static(b"hello") };
-    assert_eq!(pool.store.notify(pool.inc, &[note]).await.unwrap(), [NotifyReply::Kept]);
+    assert_eq!(pool.store.run(pool.inc, &Notify { items: vec![note] }).await.unwrap(), [NotifyReply::Kept]);
     let notes: BTreeMap<String, String> = pool.ask("HGETALL", "notifications", &[]);
     assert_eq!(notes, [("0:k".into(), "hello".into()), ("h:k".into(), "0|1|5".into())].into());
     assert_eq!(pool.stream(&streams)[1], ["n", "k", "t", &token.to_string()]);
 
     let state = Bytes::from_static(b"state");
     let save = SaveItem { key: key("k"), token, given: token, number: 3, bytes: state };
-    assert_eq!(pool.store.save(pool.inc, pool.worker, &[save]).await.unwrap(), [SaveReply::Kept]);
+    assert_eq!(
+        pool.store.run(pool.inc, &Save { worker: pool.worker, items: vec![save] }).await.unwrap(),
+        [SaveReply::Kept]
+    );
     let kept: BTreeMap<String, String> = pool.ask("HGETALL", "checkpoints", &[]);
-    let at = pool.store.checkpoint(&key("k")).await.unwrap().unwrap().at;
+    let at = pool.store.read(&ReadCheckpoint { key: key("k") }).await.unwrap().unwrap().at;
     assert_eq!(kept, [("b:k".into(), "state".into()), ("h:k".into(), format!("1|{token}|3|{at}"))].into());
 
     let payload = Bytes::from_static(b"another");
     let (id, guess) = ("n1.!order".parse().unwrap(), Some(pool.worker));
     let update = UpdateItem { key: key("k"), id, generation: 0, guess, payload };
-    assert_eq!(pool.store.update(pool.inc, &[update]).await.unwrap(), [UpdateReply::Kept(1)]);
+    assert_eq!(
+        pool.store.run(pool.inc, &Update { turn: None, items: vec![update] }).await.unwrap(),
+        [UpdateReply::Kept(1)]
+    );
     assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|1|T|n1.!order|T||0||1"));
     assert_eq!(pool.ask::<String>("HGET", "payloads", &["k"]), "another");
     assert_eq!(pool.stream(&streams)[2], ["u", "k", "t", &token.to_string(), "g", "1"]);
@@ -267,20 +320,29 @@ async fn the_life_of_a_job() {
     let (id, guess) = ("n1.!order".parse().unwrap(), Some(pool.worker));
     let reason = "ticket 17".to_owned();
     let park = SteerItem { key: key("k"), id, token, since, way: Way::Park, guess, reason };
-    assert_eq!(pool.store.steer(pool.inc, &[park]).await.unwrap(), [SteerReply::Told]);
+    assert_eq!(pool.store.run(pool.inc, &Steer { items: vec![park] }).await.unwrap(), [SteerReply::Told]);
     let told = ["r", "k", "t", &token.to_string(), "w", "p", "e", "ticket 17"];
     assert_eq!(pool.stream(&streams)[3], told);
 
-    let (id, not_after) = (AskId { life: 5, number: 3 }, pool.store.server_time().await.unwrap() + 1_000);
+    let (id, not_after) = (AskId { life: 5, number: 3 }, pool.store.read(&ReadTime).await.unwrap() + 1_000);
     let body = Bytes::from_static(b"how many?");
     let ask = AskEvent { id, name: "order-17".into(), token, not_after, poke: false, body };
     let items = [AskItem { key: key("k"), guess: Some(pool.worker), ask }];
-    assert_eq!(pool.store.ask(pool.inc, &node("n1"), &items).await.unwrap(), [AskReply::Sent]);
+    assert_eq!(
+        pool.store.run(pool.inc, &Ask { asker: node("n1"), items: items.to_vec() }).await.unwrap(),
+        [AskReply::Sent]
+    );
     let asked = format!("{not_after}|?5.3|f|order-17");
     assert_eq!(pool.stream(&streams)[4], ["a", "n1", "k", &asked, &token.to_string(), "how many?"]);
     let said = Said::Answer(Bytes::from_static(b"three"));
     let reply = ReplyItem { key: key("k"), token, asker: node("n1"), id, said };
-    assert_eq!(pool.store.reply(pool.inc, pool.worker, &[], &[reply]).await.unwrap(), [ReplyReply::Told]);
+    assert_eq!(
+        pool.store
+            .run(pool.inc, &Reply { worker: pool.worker, finished: Vec::new(), items: vec![reply] })
+            .await
+            .unwrap(),
+        [ReplyReply::Told]
+    );
 
     pool.started("k", token).await;
     assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|2|T|n1.!order|T||0||1"));
@@ -290,7 +352,11 @@ async fn the_life_of_a_job() {
 
     let stop =
         StopItem { key: key("k"), id: "n1.!order".parse().unwrap(), guess: Some(pool.worker), forbid: false };
-    let stopped = pool.store.stop(pool.inc, false, Some(&node("n1")), &[stop]).await.unwrap();
+    let stopped = pool
+        .store
+        .run(pool.inc, &Stop { turn: None, repeat: false, waiting: Some(node("n1")), items: vec![stop] })
+        .await
+        .unwrap();
     assert_eq!(stopped, [StopReply::Stopping]);
     assert_eq!(pool.record("k"), format!("1|S|{worker}|{token}|1|2|T|n1.!order|T||0||1"));
     assert_eq!(pool.stream(&streams)[5], ["w", "n1", "x", "k", "t", &token.to_string(), "i", "n1.!order"]);
@@ -315,9 +381,9 @@ async fn refusals_and_nodes_leave_these_data() {
     assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||3|||m{worker}"));
     assert_eq!(pool.stream("starts"), [["s3", "k"]]);
     let stop = StopItem { key: key("k"), id: "n1.01ABC".parse().unwrap(), guess: None, forbid: false };
-    assert_eq!(pool.store.stop(pool.inc, false, None, &[stop]).await.unwrap(), [StopReply::Deleted]);
+    assert_eq!(pool.store.run(pool.inc, &stopping(vec![stop])).await.unwrap(), [StopReply::Deleted]);
     assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "ended", &["0", "-1"]), ["n1.01ABC"]);
-    pool.store.expire(pool.inc, pool.worker, None).await.unwrap();
+    pool.store.expire_one(pool.inc, pool.worker, None).await.unwrap();
     let dead: String = pool.ask("HGET", "expired", &[&worker.to_string()]);
     assert_eq!((dead.len(), &dead[13..]), (15, "|0"), "when, and the slot");
 }
@@ -339,7 +405,7 @@ async fn a_pause_leaves_these_data() {
         reason: if way == Way::Pause { "anna|ticket 17".to_owned() } else { String::new() },
     };
     let pause = item(Way::Pause, pool.since("k").await, Some(pool.worker));
-    assert_eq!(pool.store.steer(pool.inc, &[pause]).await.unwrap(), [SteerReply::Told]);
+    assert_eq!(pool.store.run(pool.inc, &Steer { items: vec![pause] }).await.unwrap(), [SteerReply::Told]);
     let told = ["r", "k", "t", &token.to_string(), "w", "z", "e", "anna|ticket 17"];
     assert_eq!(pool.stream(&format!("worker:{worker}")).last().unwrap(), &told);
     let release = ReleaseItem {
@@ -354,18 +420,22 @@ async fn a_pause_leaves_these_data() {
         tell_stopper: None,
         result: "anna|ticket 17".into(),
     };
-    let released = pool.store.release(pool.inc, pool.worker, &[], &[release]).await.unwrap();
+    let released = pool
+        .store
+        .run(pool.inc, &Release { worker: pool.worker, finished: Vec::new(), items: vec![release] })
+        .await
+        .unwrap();
     assert_eq!(released, [ReleaseReply::Parked]);
     assert_eq!(pool.record("k"), format!("1|P||{token}|0|1|T|n1.01ABC|T||0|||z{worker}"));
     assert_eq!(pool.ask::<String>("HGET", "errors", &["k"]), "anna|ticket 17");
     let resume = item(Way::Resume, pool.since("k").await, None);
-    assert_eq!(pool.store.steer(pool.inc, &[resume]).await.unwrap(), [SteerReply::Queued]);
+    assert_eq!(pool.store.run(pool.inc, &Steer { items: vec![resume] }).await.unwrap(), [SteerReply::Queued]);
     assert_eq!(pool.record("k"), format!("1|Q||{token}|0|1|T|n1.01ABC|T||0|||y{worker}"));
     assert_eq!(pool.ask::<Vec<String>>("HVALS", "errors", &[]), [""; 0]);
     let since = pool.since("k").await;
     let until =
         SteerItem { reason: "anna|1700000000000|ticket 17".to_owned(), ..item(Way::Pause, since, None) };
-    assert_eq!(pool.store.steer(pool.inc, &[until]).await.unwrap(), [SteerReply::Paused]);
+    assert_eq!(pool.store.run(pool.inc, &Steer { items: vec![until] }).await.unwrap(), [SteerReply::Paused]);
     assert_eq!(pool.record("k"), format!("1|P||{token}|0|1|T|n1.01ABC|T||0|||z{worker}+1700000000000"));
     assert_eq!(pool.ask::<String>("ZSCORE", "parked", &["k"]), "1700000000000");
 }
@@ -375,7 +445,7 @@ async fn a_pause_leaves_these_data() {
 async fn a_job_in_the_stored_format_is_run() {
     let mut pool = Pool::open().await;
     pool.dispatch("k", "n1.!order").await;
-    let created = pool.store.server_time().await.unwrap();
+    let created = pool.store.read(&ReadTime).await.unwrap();
     pool.set("jobs", "k", format!("1|Q||0|0|0|{created}|n0.!order|{created}||0|").as_bytes());
     pool.set("outcomes", "order", b"\x84\xa3key\xa1k\xa3gen\xa9n0.!order\xa4hash\xa6digest\xa1v\x01");
     assert_eq!(pool.dispatch("k", "n1.!order").await, DispatchReply::Accepted);
@@ -398,12 +468,16 @@ async fn the_end_of_a_run_after_a_loss() {
         pool.route(name).await;
         tokens.push(pool.begin(name).await);
     }
-    let run_id = pool.store.server_identity().await.unwrap().run_id;
-    pool.inc = pool.store.recover(pool.inc, Seen::default(), &run_id, "").await.unwrap();
+    let run_id = pool.store.read(&ReadIdentity).await.unwrap().run_id;
+    pool.inc = pool.store.run(pool.inc, &recovery(&run_id)).await.unwrap();
     for (name, token) in ["k", "l"].into_iter().zip(&tokens) {
         let ended = ReleaseItem::new(key(name), *token, ReleaseMode::Delete, Cause::Moved);
         let ended = ReleaseItem { ran: Some(0), ..ended };
-        let released = pool.store.release(pool.inc, pool.worker, &[], &[ended]).await.unwrap();
+        let released = pool
+            .store
+            .run(pool.inc, &Release { worker: pool.worker, finished: Vec::new(), items: vec![ended] })
+            .await
+            .unwrap();
         assert_eq!(released, [ReleaseReply::Deleted]);
     }
     for (field, token) in ["#n1.01ABC", "#!order"].into_iter().zip(&tokens) {
@@ -419,7 +493,11 @@ async fn a_schedule_and_its_jobs() {
     let mut pool = Pool::open().await;
     let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: ScheduleName::new("hourly").unwrap() };
     let make = ScheduleChange::Create { period: Duration::from_secs(3_600), first: Duration::ZERO };
-    let ScheduleState::Present { entry, .. } = pool.store.sched(pool.inc, &schedule, &make).await.unwrap()
+    let ScheduleState::Present { entry, .. } = pool
+        .store
+        .run(pool.inc, &ChangeSchedule { schedule: schedule.clone(), change: make.clone() })
+        .await
+        .unwrap()
     else {
         panic!("it was not made")
     };
@@ -427,10 +505,16 @@ async fn a_schedule_and_its_jobs() {
     let made: String = pool.ask("HGET", "schedules", &["s:hourly"]);
     assert_eq!(made, format!("1|{id}|1|3600000|{}|0|{inc}|0|0||", entry.next));
     let item = TermItem { schedule: schedule.clone(), id, life: 7, leave: false, seen: None };
-    let terms = pool.store.term(inc, &node("n1"), &[item]).await.unwrap();
+    let terms = pool.store.run(inc, &HoldTurns { node: node("n1"), items: vec![item] }).await.unwrap();
     let TermReply::Held(held) = &terms.replies[0] else { panic!("{terms:?}") };
     let term = held.term;
-    assert!(pool.store.tick(inc, &schedule, (id, term), 1).await.unwrap().due);
+    assert!(
+        pool.store
+            .run(inc, &TakeTick { schedule: schedule.clone(), turn: (id, term), number: 1 })
+            .await
+            .unwrap()
+            .due
+    );
     let ticked: String = pool.ask("HGET", "schedules", &["s:hourly"]);
     let next = ticked.split('|').nth(4).unwrap();
     assert_eq!(ticked, format!("1|{id}|1|3600000|{next}|1|{inc}|{term}|1|n1|7"));
@@ -438,12 +522,18 @@ async fn a_schedule_and_its_jobs() {
     let item = DispatchItem {
         key: key("k"),
         id: "n1.!order".parse().unwrap(),
-        not_after: pool.store.server_time().await.unwrap() + 10_000,
+        not_after: pool.store.read(&ReadTime).await.unwrap() + 10_000,
         hash: String::new(),
         payload: Bytes::from_static(ENVELOPE),
         worker: None,
     };
-    assert_eq!(pool.store.dispatch_planned(inc, &turn, &[item]).await.unwrap(), [DispatchReply::Accepted]);
+    assert_eq!(
+        pool.store
+            .run(inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: vec![item] })
+            .await
+            .unwrap(),
+        [DispatchReply::Accepted]
+    );
     let planned: Vec<String> = pool.ask("ZRANGE", "planned", &["0", "-1"]);
     assert_eq!(planned, ["hourly|k"]);
     let record: String = pool.ask("HGET", "jobs", &["k"]);
@@ -457,7 +547,11 @@ async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
     let make = ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
     for (text, newer) in [("2|whatever", Some(2)), ("rubbish", None), ("1|x", None)] {
         pool.set("schedules", "t:beat", text.as_bytes());
-        let state = pool.store.sched(pool.inc, &schedule, &make).await.unwrap();
+        let state = pool
+            .store
+            .run(pool.inc, &ChangeSchedule { schedule: schedule.clone(), change: make.clone() })
+            .await
+            .unwrap();
         assert_eq!(state, ScheduleState::Bad { newer }, "{text}");
         let kept: String = pool.ask("HGET", "schedules", &["t:beat"]);
         assert_eq!(kept, text);
@@ -481,7 +575,7 @@ async fn additions_of_a_later_version_are_kept() {
     );
     pool.route("k").await;
     let token = pool.token("k").await;
-    pool.store.begin(pool.inc, pool.worker, &[], &[(key("k"), token)]).await.unwrap();
+    pool.store.begin_one(pool.inc, pool.worker, &[], &[(key("k"), token)]).await.unwrap();
     pool.started("k", token).await;
     let packed: Vec<u8> = pool.ask("HGET", "outcomes", &["order"]);
     assert!(packed.windows(7).any(|part| part == b"\xa5later\x07"), "{}", packed.escape_ascii());
@@ -490,7 +584,7 @@ async fn additions_of_a_later_version_are_kept() {
     assert!(pool.record("k").ends_with("|later"));
     let envelope: Vec<u8> = pool.ask("HGET", "payloads", &["k"]);
     assert!(envelope.windows(7).any(|part| part == b"\xa5later\x07"));
-    pool.store.drain(pool.inc, pool.worker).await.unwrap();
+    pool.store.drain_one(pool.inc, pool.worker).await.unwrap();
     let entry: String = pool.ask("HGET", "workers", &[&worker]);
     assert_eq!(entry, "G|0|10000|nonce|n1|zone-1|1|http://n1:80|later");
     let later: String = pool.ask("HGET", "settings", &["later"]);

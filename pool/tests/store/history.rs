@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_pool::id::Incarnation;
-use tenure_pool::store::{EntryId, HistoryPage, Refusal, Result};
+use tenure_pool::store::{AwaitHistory, EntryId, HistoryPage, Note, ReadHistory, Refusal, Result};
 
 use super::lab::{Kind, Lab, refusal};
 
@@ -24,11 +24,11 @@ scenarios! {
 
 impl Lab {
     async fn note(&self, most: u64, entry: &str) -> Result<()> {
-        self.store().note(self.inc, most, &Bytes::copy_from_slice(entry.as_bytes())).await
+        self.step(&Note { most, entry: Bytes::copy_from_slice(entry.as_bytes()) }).await
     }
 
     async fn page(&self, after: EntryId, limit: usize) -> HistoryPage {
-        self.store().history(after, limit).await.unwrap()
+        self.read(&ReadHistory { after, limit }).await.unwrap()
     }
 
     async fn all(&self) -> Vec<String> {
@@ -46,11 +46,12 @@ async fn a_wait_for_an_entry_ends_with_it(kind: Kind) {
     for entry in ["one", "two"] {
         let last =
             lab.page(EntryId::default(), 100).await.entries.last().map_or(EntryId::default(), |(id, _)| *id);
-        let mut waits = std::pin::pin!(apart.await_history(last, Duration::from_secs(60)));
+        let step = AwaitHistory { after: last, block: Duration::from_secs(60) };
+        let mut waits = std::pin::pin!(apart.read(&step));
         assert!(futures::poll!(&mut waits).is_pending());
         lab.note(100, entry).await.unwrap();
         assert!(waits.await.unwrap());
-        assert!(apart.await_history(last, Duration::from_secs(60)).await.unwrap(), "it is there already");
+        assert!(apart.read(&step).await.unwrap(), "it is there already");
     }
 }
 
@@ -58,8 +59,8 @@ async fn a_wait_for_an_entry_ends_after_its_time(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.note(100, "one").await.unwrap();
     let last = lab.page(EntryId::default(), 100).await.entries[0].0;
-    assert!(!lab.store().await_history(last, Duration::from_millis(20)).await.unwrap());
-    assert!(!lab.store().await_history(last, Duration::ZERO).await.unwrap());
+    assert!(!lab.read(&AwaitHistory { after: last, block: Duration::from_millis(20) }).await.unwrap());
+    assert!(!lab.read(&AwaitHistory { after: last, block: Duration::ZERO }).await.unwrap());
 }
 
 async fn entries_are_kept_in_order(kind: Kind) {
@@ -107,7 +108,7 @@ async fn an_entry_of_another_life_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     let entry = Bytes::from_static(b"late");
     let before = Incarnation(lab.inc.0 - 1);
-    let refused = lab.refused(lab.store().note(before, 10, &entry)).await;
+    let refused = lab.refused(lab.store().run(before, &Note { most: 10, entry: entry.clone() })).await;
     assert_eq!(refused, Refusal::StaleIncarnation(lab.inc));
 }
 
@@ -121,7 +122,10 @@ async fn an_entry_is_noted_while_the_pool_recovers(kind: Kind) {
 
 async fn there_is_no_history_without_a_pool(kind: Kind) {
     let lab = Lab::blank(kind).await;
-    assert_eq!(refusal(lab.store().history(EntryId::default(), 10).await), Refusal::NoPool);
+    assert_eq!(
+        refusal(lab.read(&ReadHistory { after: EntryId::default(), limit: 10 }).await),
+        Refusal::NoPool
+    );
     assert_eq!(refusal(lab.note(10, "x").await), Refusal::NoPool);
     assert_eq!(lab.backend.dump().await.names().count(), 0);
 }
@@ -141,7 +145,11 @@ async fn a_history_of_another_type_begins_anew(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.backend.write("SET", "history", &["of another type"]).await;
     assert_eq!(lab.page(EntryId::default(), 10).await, HistoryPage::default());
-    assert!(!lab.store().await_history(EntryId::default(), Duration::from_millis(20)).await.unwrap());
+    assert!(
+        !lab.read(&AwaitHistory { after: EntryId::default(), block: Duration::from_millis(20) })
+            .await
+            .unwrap()
+    );
     lab.note(10, "new").await.unwrap();
     assert_eq!(lab.all().await, ["new"]);
 }

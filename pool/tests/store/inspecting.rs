@@ -3,9 +3,13 @@
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{BATCH_MAX, Content, Expired, HeldState, Inspected, Refusal, ReleaseMode};
+use tenure_pool::store::{
+    BATCH_MAX, Content, Expired, HeldState, Inspect, Inspected, ListOwned, ReadHeartbeats, Reap, Refusal,
+    ReleaseMode, Sweep,
+};
 
 use super::lab::{Kind, Lab, NEVER, id, key};
+use super::single::Single as _;
 
 scenarios! {
     a_look_at_sound_records_changes_nothing,
@@ -26,7 +30,7 @@ const PAGE: usize = 512;
 impl Lab {
     async fn inspect(&self, held: &[(WorkerId, &str, Token)]) -> Inspected {
         let held: Vec<_> = held.iter().map(|(worker, name, token)| (*worker, key(name), *token)).collect();
-        self.store().inspect(self.inc, 0, PAGE, &held).await.unwrap()
+        self.step(&Inspect { cursor: 0, limit: PAGE, held: held.clone() }).await.unwrap()
     }
 }
 
@@ -76,7 +80,7 @@ async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
     for name in ["runs", "stops"] {
         assert_eq!(lab.score("owners", &format!("{worker}:{name}")).await, Some(0), "{name}");
     }
-    let swept = lab.store().sweep(lab.inc, 100, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 100, kick: None }).await.unwrap();
     assert_eq!(swept.stops, [(key("stops"), id("node1.s"), worker)]);
 }
 
@@ -91,17 +95,17 @@ async fn an_owner_that_nobody_knows_is_expired_and_reaped(kind: Kind) {
         lab.backend.lose(also).await;
         lab.backend.advance(50).await;
         assert_eq!(lab.inspect(&[]).await.strangers, 1, "two jobs, one owner");
-        let counter = lab.store().heartbeats(None).await.unwrap()[&gone];
+        let counter = lab.read(&ReadHeartbeats { workers: None }).await.unwrap()[&gone];
         // A new counter is recent: its worker's jobs are not suspects.
         assert_eq!(counter, if also == "heartbeats" { lab.backend.now() } else { 1 });
-        let expire = async |seq| lab.store().expire(lab.inc, gone, seq).await.unwrap();
+        let expire = async |seq| lab.store().expire_one(lab.inc, gone, seq).await.unwrap();
         assert_eq!(expire(None).await, Expired::Gone, "it does not leave by itself any more");
         assert_eq!(expire(Some(counter + 1)).await, Expired::Renewed);
         assert_eq!(expire(Some(counter)).await, Expired::Done);
         assert_eq!(expire(Some(counter)).await, Expired::Done, "again");
-        assert!(!lab.store().heartbeats(None).await.unwrap().contains_key(&gone));
+        assert!(!lab.read(&ReadHeartbeats { workers: None }).await.unwrap().contains_key(&gone));
         assert_eq!(lab.inspect(&[]).await.strangers, 0, "it is to be reaped");
-        assert!(lab.store().reap(lab.inc, gone, 100).await.unwrap().done);
+        assert!(lab.step(&Reap { worker: gone, limit: 100 }).await.unwrap().done);
         assert_eq!(lab.record("a").await.unwrap().state, JobState::Queued);
         assert_eq!(lab.record("b").await, None);
         assert_eq!(expire(Some(counter)).await, Expired::Gone);
@@ -112,7 +116,7 @@ async fn an_owner_that_is_to_be_reaped_is_no_stranger(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.run("a", "node1.a", worker).await;
-    lab.store().expire(lab.inc, worker, Some(1)).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap();
     let before = lab.backend.dump().await;
     assert_eq!(lab.inspect(&[]).await.strangers, 0);
     assert_eq!(lab.backend.dump().await, before);
@@ -154,7 +158,7 @@ async fn pages_show_every_record(kind: Kind) {
     lab.backend.lose("queue").await;
     let (mut cursor, mut pages) = (0, 0);
     while pages == 0 || cursor != 0 {
-        cursor = lab.store().inspect(lab.inc, cursor, 100, &[]).await.unwrap().next;
+        cursor = lab.step(&Inspect { cursor, limit: 100, held: Vec::new() }).await.unwrap().next;
         pages += 1;
     }
     assert!(pages > 5, "{pages}");
@@ -166,7 +170,7 @@ async fn pages_show_every_record(kind: Kind) {
 async fn a_recovery_is_not_inspected(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     lab.recover().await;
-    let refused = lab.refused(lab.store().inspect(lab.inc, 0, PAGE, &[])).await;
+    let refused = lab.refused(lab.step(&Inspect { cursor: 0, limit: PAGE, held: Vec::new() })).await;
     assert_eq!(refused, Refusal::Recovering);
 }
 
@@ -184,7 +188,7 @@ async fn a_score_that_hides_others_is_put_right(kind: Kind) {
         for (index, member) in [("owners", &*listed), ("owners", stray), ("planned", "plan|a")] {
             assert_eq!(lab.score(index, member).await, Some(0), "{score} {index} {member}");
         }
-        assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs.len(), 1);
+        assert_eq!(lab.step(&ListOwned { worker, after: None, limit: 10 }).await.unwrap().jobs.len(), 1);
     }
 }
 

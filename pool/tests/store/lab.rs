@@ -10,14 +10,17 @@ use tenure_pool::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision
 use tenure_pool::record::Record;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, Content, DispatchItem, DispatchReply, JoinRequest, Lookup, NotifyItem, NotifyReply,
-    PoolState, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result, RouteReply, Seat, Seen, StartedItem,
-    StopItem, StopReply, Store, StoreError, TakeItem, Taken, Text,
+    BeginReply, Bootstrap, Content, Dispatch, DispatchItem, DispatchReply, Join, JoinRequest, Known, LookUp,
+    Lookup, Notify, NotifyItem, NotifyReply, OpenNormal, PoolState, Read, ReadIdentity, ReadPool, ReadState,
+    Reap, Recover, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew, Result, Route,
+    RouteReply, Seat, Seen, Settle, Started, StartedItem, Stop, StopItem, StopReply, Store, StoreError, Take,
+    TakeItem, Taken, Text, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::RedisServer;
 
 use super::backend::Backend;
+use super::single::Single as _;
 
 /// Which store a scenario runs on.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +52,7 @@ impl Lab {
         let mut lab = Self::blank(kind).await;
         lab.settings = settings;
         lab.bootstrap().await;
-        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+        assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
         lab
     }
 
@@ -68,19 +71,33 @@ impl Lab {
 
     /// Creates the pool in phase R.
     pub(crate) async fn bootstrap(&mut self) {
-        let run_id = self.store().server_identity().await.unwrap().run_id;
+        let run_id = self.read(&ReadIdentity).await.unwrap().run_id;
         let seen = Seen { incarnation: self.inc, ..Seen::default() };
-        self.inc = self.store().bootstrap(seen, &run_id, &self.settings).await.unwrap().incarnation;
+        self.inc = self
+            .read(&Bootstrap { seen, run_id: run_id.clone(), settings: Box::new(self.settings.clone()) })
+            .await
+            .unwrap()
+            .incarnation;
     }
 
     /// Starts a new incarnation, in phase R.
     pub(crate) async fn recover(&mut self) {
-        let run_id = self.store().server_identity().await.unwrap().run_id;
-        self.inc = self.store().recover(self.inc, Seen::default(), &run_id, "").await.unwrap();
+        let run_id = self.read(&ReadIdentity).await.unwrap().run_id;
+        self.inc = self.step(&recovery(&run_id)).await.unwrap();
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.backend.store
+    pub(crate) fn store(&self) -> &Store {
+        &self.backend.store
+    }
+
+    /// A step in the incarnation of the pool that the lab made.
+    pub(crate) async fn step<S: Known>(&self, step: &S) -> Result<S::Answer> {
+        self.store().run(self.inc, step).await
+    }
+
+    /// A step that names no incarnation.
+    pub(crate) async fn read<S: Known + Read>(&self, step: &S) -> Result<S::Answer> {
+        self.store().read(step).await
     }
 
     pub(crate) fn request(&self) -> JoinRequest {
@@ -95,7 +112,7 @@ impl Lab {
     }
 
     pub(crate) async fn join(&self) -> Seat {
-        self.store().join(self.inc, &self.request()).await.unwrap()
+        self.step(&Join { request: Box::new(self.request()) }).await.unwrap()
     }
 
     /// A worker in the ring, and a job: who comes after it stands by.
@@ -108,13 +125,13 @@ impl Lab {
     /// A worker in the ring.
     pub(crate) async fn worker(&self) -> WorkerId {
         let seat = self.join().await;
-        self.store().settle(self.inc, seat.worker).await.unwrap().worker
+        self.step(&Settle { worker: seat.worker }).await.unwrap().worker
     }
 
     /// Ends a worker by its own call, and reaps its remains.
     pub(crate) async fn leave(&self, worker: WorkerId) {
-        self.store().expire(self.inc, worker, None).await.unwrap();
-        assert!(self.store().reap(self.inc, worker, 1_000).await.unwrap().done);
+        self.store().expire_one(self.inc, worker, None).await.unwrap();
+        assert!(self.step(&Reap { worker, limit: 1_000 }).await.unwrap().done);
     }
 
     pub(crate) fn item(&self, key_: &str, id_: &str) -> DispatchItem {
@@ -129,7 +146,7 @@ impl Lab {
     }
 
     pub(crate) async fn dispatch_all(&self, items: &[DispatchItem]) -> Vec<DispatchReply> {
-        self.store().dispatch(self.inc, Revision(0), items).await.unwrap()
+        self.step(&Dispatch { turn: None, ring: Some(Revision(0)), items: items.to_vec() }).await.unwrap()
     }
 
     pub(crate) async fn dispatch(&self, key: &str, id: &str) -> DispatchReply {
@@ -137,7 +154,7 @@ impl Lab {
     }
 
     pub(crate) async fn revision(&self) -> Revision {
-        match self.store().pool_state().await.unwrap() {
+        match self.read(&ReadState).await.unwrap() {
             PoolState::Present { members, .. } => members,
             other => panic!("{other:?}"),
         }
@@ -145,7 +162,11 @@ impl Lab {
 
     /// Takes all start events that no consumer has.
     pub(crate) async fn starts(&self) -> Vec<(EntryId, Vec<(JobKey, u32)>)> {
-        let events = self.store().pool_events(&node("router"), 1_000, Duration::ZERO).await.unwrap().unwrap();
+        let events = self
+            .read(&ReadPool { consumer: node("router"), max: 1_000, block: Duration::ZERO })
+            .await
+            .unwrap()
+            .unwrap();
         events.into_iter().map(|event| (event.entry, event.jobs)).collect()
     }
 
@@ -153,7 +174,9 @@ impl Lab {
     pub(crate) async fn route_all(&self, keys: &[&str], worker: Option<WorkerId>) -> Vec<RouteReply> {
         let entries: Vec<_> = self.starts().await.into_iter().map(|(entry, _)| entry).collect();
         let jobs: Vec<_> = keys.iter().map(|name| (key(name), worker)).collect();
-        self.store().route(self.inc, self.revision().await, &entries, &jobs).await.unwrap()
+        self.step(&Route { ring: self.revision().await, entries: entries.clone(), jobs: jobs.clone() })
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn route(&self, key: &str, worker: WorkerId) -> RouteReply {
@@ -161,11 +184,11 @@ impl Lab {
     }
 
     pub(crate) async fn lookup(&self, key_: &str, id_: &str) -> Lookup {
-        self.store().lookup(&[(key(key_), Some(id(id_)))]).await.unwrap().remove(0)
+        self.read(&LookUp { items: vec![(key(key_), Some(id(id_)))] }).await.unwrap().remove(0)
     }
 
     pub(crate) async fn record(&self, name: &str) -> Option<Record> {
-        self.store().lookup(&[(key(name), None)]).await.unwrap().remove(0).record
+        self.read(&LookUp { items: vec![(key(name), None)] }).await.unwrap().remove(0).record
     }
 
     /// The token under which the job is assigned.
@@ -175,7 +198,7 @@ impl Lab {
 
     pub(crate) async fn begin(&self, name: &str, worker: WorkerId) -> BeginReply {
         let jobs = [(key(name), self.token(name).await)];
-        self.store().begin(self.inc, worker, &[], &jobs).await.unwrap().remove(0)
+        self.store().begin_one(self.inc, worker, &[], &jobs).await.unwrap().remove(0)
     }
 
     /// A running job of this worker, with its token.
@@ -198,11 +221,11 @@ impl Lab {
 
     pub(crate) async fn started(&self, name: &str, worker: WorkerId) -> bool {
         let item = StartedItem { key: key(name), token: self.token(name).await, tell: None };
-        self.store().started(self.inc, worker, &[item]).await.unwrap()[0]
+        self.step(&Started { starts: vec![WorkerStarts { worker, items: vec![item] }] }).await.unwrap()[0]
     }
 
     pub(crate) async fn release_item(&self, worker: WorkerId, item: ReleaseItem) -> ReleaseReply {
-        self.store().release(self.inc, worker, &[], &[item]).await.unwrap()[0]
+        self.step(&Release { worker, finished: Vec::new(), items: vec![item] }).await.unwrap()[0]
     }
 
     /// Releases under the record's token, at once, with nobody waiting.
@@ -212,7 +235,7 @@ impl Lab {
     }
 
     pub(crate) async fn stop_all(&self, items: &[StopItem]) -> Vec<StopReply> {
-        self.store().stop(self.inc, false, None, items).await.unwrap()
+        self.step(&stopping(items.to_vec())).await.unwrap()
     }
 
     pub(crate) async fn stop(&self, name: &str, id: &str, guess: Option<WorkerId>) -> StopReply {
@@ -221,12 +244,12 @@ impl Lab {
 
     pub(crate) async fn notify(&self, name: &str, guess: Option<WorkerId>, body: &str) -> NotifyReply {
         let item = NotifyItem { key: key(name), guess, body: Bytes::copy_from_slice(body.as_bytes()) };
-        self.store().notify(self.inc, &[item]).await.unwrap()[0]
+        self.step(&Notify { items: vec![item] }).await.unwrap()[0]
     }
 
     pub(crate) async fn take(&self, name: &str, worker: WorkerId, token: Token, ack: u64) -> Option<Taken> {
         let item = TakeItem { key: key(name), token, ack };
-        self.store().take(self.inc, worker, &[], &[item]).await.unwrap().remove(0)
+        self.step(&Take { worker, finished: Vec::new(), items: vec![item] }).await.unwrap().remove(0)
     }
 
     /// A field of a hash in the dump, as text.
@@ -271,12 +294,19 @@ pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T>) -> Refusal {
 pub(crate) const NEVER: u64 = 9_000_000_000_000_000;
 
 /// Makes a pool with these settings, in phase N, on a server that the store blesses.
-pub(crate) async fn open_pool(store: &dyn Store, settings: &Settings) -> Incarnation {
-    let run_id = store.server_identity().await.unwrap().run_id;
-    let made = store.bootstrap(Seen::default(), &run_id, settings).await.unwrap();
+pub(crate) async fn open_pool(store: &Store, settings: &Settings) -> Incarnation {
+    let run_id = store.read(&ReadIdentity).await.unwrap().run_id;
+    let made = store
+        .read(&Bootstrap {
+            seen: Seen::default(),
+            run_id: run_id.clone(),
+            settings: Box::new(settings.clone()),
+        })
+        .await
+        .unwrap();
     assert!(made.created);
     store.bless(&run_id);
-    assert_eq!(store.open_normal(made.incarnation).await.unwrap(), None);
+    assert_eq!(store.run(made.incarnation, &OpenNormal).await.unwrap(), None);
     made.incarnation
 }
 
@@ -299,6 +329,21 @@ pub(crate) fn id(text: &str) -> DispatchId {
 
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+/// A renewal by a caller that has seen nothing.
+pub(crate) fn renew(workers: &[WorkerId]) -> Renew {
+    Renew { seen: Seen::default(), node: None, workers: workers.to_vec(), status: Bytes::new() }
+}
+
+/// A recovery on this server by a caller that has seen nothing and misses nothing.
+pub(crate) fn recovery(run_id: &str) -> Recover {
+    Recover { seen: Seen::default(), run_id: run_id.to_owned(), lost: String::new() }
+}
+
+/// A first stop that nobody waits for.
+pub(crate) fn stopping(items: Vec<StopItem>) -> Stop {
+    Stop { turn: None, repeat: false, waiting: None, items }
 }
 
 /// The usual cause of a release.

@@ -24,6 +24,13 @@ macro_rules! scenarios {
     };
 }
 
+/// The refusals of these steps, in order.
+macro_rules! refusals {
+    ($store:expr, $inc:expr; $($step:expr),* $(,)?) => {
+        vec![$(crate::lab::refusal($store.run($inc, &$step).await)),*]
+    };
+}
+
 mod asking;
 mod attempts;
 mod attending;
@@ -60,6 +67,7 @@ mod replicas;
 mod routing;
 mod run_ends;
 mod settings;
+mod single;
 mod starting;
 mod statuses;
 mod steering;

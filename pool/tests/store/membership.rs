@@ -3,9 +3,13 @@
 use tenure_pool::id::{Revision, Token, WorkerId};
 use tenure_pool::member::MemberState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::{Expired, JoinRequest, Refusal, Seen, ShutdownMode};
+use tenure_pool::store::{
+    Drain, Expire, Expired, ForgetNode, Join, JoinRequest, ReadHeartbeats, ReadIdentity, Reap, Refusal,
+    Renew, Settle, ShutDown, ShutdownMode, Sweep,
+};
 
-use super::lab::{Kind, Lab, key, ms, node, seen};
+use super::lab::{Kind, Lab, key, ms, node, renew, seen};
+use super::single::Single as _;
 
 scenarios! {
     the_first_worker_gets_slot_zero,
@@ -58,9 +62,9 @@ async fn the_first_worker_gets_slot_zero(kind: Kind) {
     lab.dispatch("there", "node1.there").await;
     let second = lab.join().await;
     assert_eq!((second.member.state, second.member.slot, second.first), (MemberState::Standby, None, false));
-    let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    let settled = lab.step(&Settle { worker: second.worker }).await.unwrap();
     assert_eq!((settled.member.state, settled.member.slot, settled.first), (MemberState::Up, Some(1), false));
-    let again = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    let again = lab.step(&Settle { worker: second.worker }).await.unwrap();
     assert_eq!((&again.member, again.first), (&settled.member, true), "its first answer may have said so");
 }
 
@@ -70,7 +74,7 @@ async fn a_standby_settles_on_the_lowest_hole(kind: Kind) {
     lab.leave(second).await;
     let standby = lab.join().await;
     assert_eq!(standby.member.state, MemberState::Standby);
-    assert_eq!(lab.store().settle(lab.inc, standby.worker).await.unwrap().member.slot, Some(1));
+    assert_eq!(lab.step(&Settle { worker: standby.worker }).await.unwrap().member.slot, Some(1));
     assert_eq!(slot(&lab, first).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, third).await, (MemberState::Up, Some(2)));
 }
@@ -78,30 +82,30 @@ async fn a_standby_settles_on_the_lowest_hole(kind: Kind) {
 async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
     let lab = Lab::new(kind).await;
     let request = JoinRequest { meta: "zone:a".into(), ..lab.request() };
-    let seat = lab.store().join(lab.inc, &request).await.unwrap();
+    let seat = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
     assert_eq!((seat.member.meta.as_str(), &seat.member.nonce), ("zone:a", &request.nonce));
     assert_eq!((&seat.member.node, seat.member.ttl), (&request.node, lab.settings.worker_ttl));
     let before = lab.backend.dump().await;
-    let again = lab.store().join(lab.inc, &request).await.unwrap();
+    let again = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
     assert_eq!(again, seat);
     assert_eq!(lab.backend.dump().await, before);
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-    assert_eq!(lab.store().join(lab.inc, &request).await.unwrap().worker, seat.worker);
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    assert_eq!(lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().worker, seat.worker);
 }
 
 async fn a_repeated_join_learns_again_that_it_has_the_only_slot(kind: Kind) {
     let lab = Lab::new(kind).await;
     let first = lab.worker_with_a_job().await;
     let request = lab.request();
-    let standby = lab.store().join(lab.inc, &request).await.unwrap();
-    assert!(!lab.store().join(lab.inc, &request).await.unwrap().first, "it stands by");
-    assert!(lab.store().settle(lab.inc, first).await.unwrap().first);
-    assert!(!lab.store().settle(lab.inc, standby.worker).await.unwrap().first);
-    assert!(!lab.store().join(lab.inc, &request).await.unwrap().first, "two are up");
-    lab.store().expire(lab.inc, first, None).await.unwrap();
-    assert!(lab.store().join(lab.inc, &request).await.unwrap().first);
-    lab.store().drain(lab.inc, standby.worker).await.unwrap();
-    let settled = lab.store().settle(lab.inc, standby.worker).await.unwrap();
+    let standby = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
+    assert!(!lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().first, "it stands by");
+    assert!(lab.step(&Settle { worker: first }).await.unwrap().first);
+    assert!(!lab.step(&Settle { worker: standby.worker }).await.unwrap().first);
+    assert!(!lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().first, "two are up");
+    lab.store().expire_one(lab.inc, first, None).await.unwrap();
+    assert!(lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().first);
+    lab.store().drain_one(lab.inc, standby.worker).await.unwrap();
+    let settled = lab.step(&Settle { worker: standby.worker }).await.unwrap();
     assert!(!settled.first, "it drains");
 }
 
@@ -110,7 +114,7 @@ async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
     let settings =
         Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
     let request = JoinRequest { settings, ..lab.request() };
-    let refusal = lab.refused(lab.store().join(lab.inc, &request)).await;
+    let refusal = lab.refused(lab.step(&Join { request: Box::new(request.clone()) })).await;
     let (name, theirs, ours) = ("worker_ttl".to_owned(), "10000".to_owned(), "20000".to_owned());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
@@ -127,14 +131,17 @@ async fn bad_metadata_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     for meta in ["a|b", "ü", &"x".repeat(65)] {
         let request = JoinRequest { meta: meta.to_owned(), ..lab.request() };
-        assert_eq!(lab.refused(lab.store().join(lab.inc, &request)).await, Refusal::BadArgument);
+        assert_eq!(
+            lab.refused(lab.step(&Join { request: Box::new(request.clone()) })).await,
+            Refusal::BadArgument
+        );
     }
 }
 
 async fn a_closing_pool_takes_no_worker(kind: Kind) {
     let lab = Lab::new(kind).await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(ms(9_000))).await.unwrap();
-    let refusal = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
+    let refusal = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
     assert_eq!(refusal, Refusal::ShuttingDown);
 }
 
@@ -142,7 +149,7 @@ async fn a_free_preferred_slot_is_given(kind: Kind) {
     let lab = Lab::new(kind).await;
     let join = async |preferred| {
         let request = JoinRequest { preferred: Some(preferred), ..lab.request() };
-        lab.store().join(lab.inc, &request).await.unwrap()
+        lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap()
     };
     let first = join(7).await;
     assert_eq!((first.member.slot, first.first), (Some(7), true));
@@ -157,36 +164,36 @@ async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
     let leaving = lab.worker_with_a_job().await;
     let (oldest, other) = (lab.join().await.worker, lab.join().await.worker);
     let before = lab.revision().await;
-    let member = lab.store().drain(lab.inc, leaving).await.unwrap();
+    let member = lab.store().drain_one(lab.inc, leaving).await.unwrap();
     assert_eq!((member.state, member.slot), (MemberState::Draining, Some(0)));
     assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for both");
     assert_eq!(slot(&lab, oldest).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, other).await, (MemberState::Standby, None));
     let dump = lab.backend.dump().await;
-    assert_eq!(lab.store().drain(lab.inc, leaving).await.unwrap(), member);
+    assert_eq!(lab.store().drain_one(lab.inc, leaving).await.unwrap(), member);
     assert_eq!(lab.backend.dump().await, dump);
-    assert_eq!(lab.store().settle(lab.inc, leaving).await.unwrap().member, member, "draining is for good");
+    assert_eq!(lab.step(&Settle { worker: leaving }).await.unwrap().member, member, "draining is for good");
 }
 
 async fn workers_that_drain_together_hand_nothing_to_each_other(kind: Kind) {
     let lab = Lab::new(kind).await;
     let first = lab.worker_with_a_job().await;
     let (second, third) = (lab.join().await.worker, lab.join().await.worker);
-    lab.store().settle(lab.inc, second).await.unwrap();
+    lab.step(&Settle { worker: second }).await.unwrap();
     let heir = lab.join().await.worker;
     let before = lab.revision().await;
     let gone = WorkerId(5);
     let all = [third, first, gone, second, first];
-    let drained = lab.store().drain_all(lab.inc, &all).await.unwrap();
+    let drained = lab.step(&Drain { workers: all.to_vec() }).await.unwrap();
     let seen: Vec<_> = drained.iter().map(|member| member.as_ref().map(|it| (it.state, it.slot))).collect();
     let out = |slot| Some((MemberState::Draining, slot));
     assert_eq!(seen, [out(None), out(Some(0)), None, out(Some(1)), out(Some(0))]);
     assert_eq!(lab.revision().await.0, before.0 + 1, "all leave in one change");
     assert_eq!(slot(&lab, heir).await, (MemberState::Up, Some(0)), "the lowest of the free slots");
     let dump = lab.backend.dump().await;
-    assert_eq!(lab.store().drain_all(lab.inc, &all).await.unwrap(), drained);
-    assert_eq!(lab.store().drain_all(lab.inc, &[]).await.unwrap(), []);
-    assert_eq!(lab.store().drain_all(lab.inc, &[gone]).await.unwrap(), [None]);
+    assert_eq!(lab.step(&Drain { workers: all.to_vec() }).await.unwrap(), drained);
+    assert_eq!(lab.step(&Drain { workers: Vec::new() }).await.unwrap(), []);
+    assert_eq!(lab.step(&Drain { workers: vec![gone] }).await.unwrap(), [None]);
     assert_eq!(lab.backend.dump().await, dump);
 }
 
@@ -194,7 +201,7 @@ async fn a_draining_standby_hands_nothing_on(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.worker_with_a_job().await;
     let (leaving, other) = (lab.join().await.worker, lab.join().await.worker);
-    let member = lab.store().drain(lab.inc, leaving).await.unwrap();
+    let member = lab.store().drain_one(lab.inc, leaving).await.unwrap();
     assert_eq!((member.state, member.slot), (MemberState::Draining, None));
     assert_eq!(slot(&lab, other).await, (MemberState::Standby, None));
 }
@@ -203,7 +210,7 @@ async fn an_expired_slot_goes_to_the_oldest_standby(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (dying, other) = (lab.worker_with_a_job().await, lab.worker().await);
     let standby = lab.join().await.worker;
-    lab.store().expire(lab.inc, dying, Some(1)).await.unwrap();
+    lab.store().expire_one(lab.inc, dying, Some(1)).await.unwrap();
     assert_eq!(slot(&lab, standby).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, other).await, (MemberState::Up, Some(1)));
 }
@@ -225,18 +232,22 @@ async fn who_comes_to_jobs_while_nobody_is_up_waits_for_the_others(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("there", "node1.there").await;
     let request = JoinRequest { preferred: Some(5), ..lab.request() };
-    let first = lab.store().join(lab.inc, &request).await.unwrap();
+    let first = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
     assert_eq!((first.member.state, first.first), (MemberState::Standby, true));
-    assert_eq!(lab.store().join(lab.inc, &request).await.unwrap(), first, "it is told so again");
+    assert_eq!(
+        lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap(),
+        first,
+        "it is told so again"
+    );
     let (second, third) = (lab.join().await, lab.join().await);
     assert!(second.first && third.first);
     let before = lab.revision().await;
-    let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    let settled = lab.step(&Settle { worker: second.worker }).await.unwrap();
     assert_eq!((settled.member.slot, settled.first), (Some(1), true));
     assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
     assert_eq!(slot(&lab, first.worker).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, third.worker).await, (MemberState::Up, Some(2)));
-    assert!(lab.store().settle(lab.inc, first.worker).await.unwrap().first, "its answer may come first");
+    assert!(lab.step(&Settle { worker: first.worker }).await.unwrap().first, "its answer may come first");
     assert!(!lab.join().await.first);
 }
 
@@ -244,7 +255,7 @@ async fn a_standby_settles_alone_beside_others(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.worker_with_a_job().await;
     let (first, second) = (lab.join().await.worker, lab.join().await.worker);
-    let settled = lab.store().settle(lab.inc, second).await.unwrap();
+    let settled = lab.step(&Settle { worker: second }).await.unwrap();
     assert_eq!((settled.member.slot, settled.first), (Some(1), false));
     assert_eq!(slot(&lab, first).await, (MemberState::Standby, None));
 }
@@ -255,11 +266,11 @@ async fn the_silent_are_not_up(kind: Kind) {
     let quiet = lab.join().await;
     assert!(!quiet.first, "they have only just come");
     let renewed = [silent, gone, quiet.worker];
-    lab.store().renew(lab.inc, Seen::default(), None, &renewed).await.unwrap();
+    lab.step(&renew(&renewed)).await.unwrap();
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
     let (first, second) = (lab.join().await, lab.join().await);
     assert!(first.first && second.first);
-    let settled = lab.store().settle(lab.inc, second.worker).await.unwrap();
+    let settled = lab.step(&Settle { worker: second.worker }).await.unwrap();
     assert_eq!(
         (settled.member.slot, settled.first),
         (Some(3), true),
@@ -272,11 +283,11 @@ async fn the_silent_are_not_up(kind: Kind) {
 async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (dying, silent) = (lab.worker_with_a_job().await, lab.worker().await);
-    lab.store().renew(lab.inc, Seen::default(), None, &[silent]).await.unwrap();
+    lab.step(&renew(&[silent])).await.unwrap();
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
     let (first, second) = (lab.join().await.worker, lab.join().await.worker);
     let before = lab.revision().await;
-    lab.store().expire(lab.inc, dying, Some(1)).await.unwrap();
+    lab.store().expire_one(lab.inc, dying, Some(1)).await.unwrap();
     assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
     assert_eq!(slot(&lab, first).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, second).await, (MemberState::Up, Some(2)));
@@ -288,11 +299,11 @@ async fn slots_of_workers_that_end_together_go_to_oldest_standbys(kind: Kind) {
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
     let before = lab.revision().await;
     let ends = [(up[2], Some(1)), (standbys[0], None), (up[0], Some(1))];
-    assert_eq!(lab.store().expire_all(lab.inc, &ends).await.unwrap(), [Expired::Done; 3]);
+    assert_eq!(lab.step(&Expire { workers: ends.to_vec() }).await.unwrap(), [Expired::Done; 3]);
     assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
     assert_eq!(slot(&lab, standbys[1]).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, standbys[2]).await, (MemberState::Up, Some(2)));
-    assert_eq!(lab.store().expire(lab.inc, up[1], Some(1)).await.unwrap(), Expired::Done, "nobody waits");
+    assert_eq!(lab.store().expire_one(lab.inc, up[1], Some(1)).await.unwrap(), Expired::Done, "nobody waits");
     assert_eq!(slot(&lab, up[3]).await, (MemberState::Up, Some(3)));
 }
 
@@ -301,13 +312,13 @@ async fn those_that_end_together_leave_room_for_all(kind: Kind) {
     let up = [lab.worker_with_a_job().await, lab.worker().await];
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
     let ends = [(up[0], Some(1)), (standbys[0], Some(1)), (up[1], Some(1))];
-    assert_eq!(lab.store().expire_all(lab.inc, &ends).await.unwrap(), [Expired::Done; 3]);
+    assert_eq!(lab.step(&Expire { workers: ends.to_vec() }).await.unwrap(), [Expired::Done; 3]);
     assert_eq!(slot(&lab, standbys[1]).await, (MemberState::Up, Some(0)), "nobody else is up");
     assert_eq!(slot(&lab, standbys[2]).await, (MemberState::Up, Some(1)));
     let another = lab.join().await.worker;
-    lab.store().settle(lab.inc, another).await.unwrap();
+    lab.step(&Settle { worker: another }).await.unwrap();
     let (last, one) = (lab.join().await.worker, [(standbys[1], None), (standbys[2], None), (another, None)]);
-    lab.store().expire_all(lab.inc, &one).await.unwrap();
+    lab.step(&Expire { workers: one.to_vec() }).await.unwrap();
     assert_eq!(slot(&lab, last).await, (MemberState::Up, Some(0)), "all that there were are free");
 }
 
@@ -315,24 +326,24 @@ async fn those_that_end_together_are_answered_each_for_itself(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
     let ends = [(first, Some(1)), (WorkerId(5), Some(1)), (second, Some(7)), (first, Some(9)), (third, None)];
-    let answers = lab.store().expire_all(lab.inc, &ends).await.unwrap();
+    let answers = lab.step(&Expire { workers: ends.to_vec() }).await.unwrap();
     assert_eq!(answers, [Expired::Done, Expired::Gone, Expired::Renewed, Expired::Done, Expired::Done]);
     let before = lab.backend.dump().await;
-    let again = lab.store().expire_all(lab.inc, &ends).await.unwrap();
+    let again = lab.step(&Expire { workers: ends.to_vec() }).await.unwrap();
     assert_eq!((again, lab.backend.dump().await), (answers, before));
-    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead, [first, third]);
-    assert_eq!(lab.store().expire_all(lab.inc, &[]).await.unwrap(), []);
+    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [first, third]);
+    assert_eq!(lab.step(&Expire { workers: Vec::new() }).await.unwrap(), []);
     let many = vec![(first, None); 129];
-    assert_eq!(lab.refused(lab.store().expire_all(lab.inc, &many)).await, Refusal::BadArgument);
+    assert_eq!(lab.refused(lab.step(&Expire { workers: many.clone() })).await, Refusal::BadArgument);
 }
 
 async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second, third) = (lab.worker_with_a_job().await, lab.worker().await, lab.worker().await);
     lab.worker().await;
-    lab.store().expire(lab.inc, first, None).await.unwrap();
-    lab.store().drain(lab.inc, third).await.unwrap();
-    lab.store().drain(lab.inc, second).await.unwrap();
+    lab.store().expire_one(lab.inc, first, None).await.unwrap();
+    lab.store().drain_one(lab.inc, third).await.unwrap();
+    lab.store().drain_one(lab.inc, second).await.unwrap();
     assert_eq!(lab.join().await.member.slot, Some(1), "the lowest of those that drain");
     assert_eq!(lab.join().await.member.slot, Some(2), "then the other");
     assert_eq!(lab.join().await.member.slot, Some(0), "then that of the dead one");
@@ -352,14 +363,14 @@ async fn a_heartbeat_counts_members_only(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (up, standby) = (lab.worker().await, lab.join().await.worker);
     let draining = lab.worker().await;
-    lab.store().drain(lab.inc, draining).await.unwrap();
+    lab.store().drain_one(lab.inc, draining).await.unwrap();
     let asked = [up, WorkerId(5), draining];
-    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &asked).await.unwrap();
+    let renewal = lab.step(&renew(&asked)).await.unwrap();
     assert_eq!(renewal.states, [Some(MemberState::Up), None, Some(MemberState::Draining)]);
     assert_eq!(renewal.members, lab.revision().await);
     assert_eq!((renewal.settings.0, renewal.flag, renewal.recovering), (1, None, false));
-    assert_eq!(renewal.run_id, lab.store().server_identity().await.unwrap().run_id);
-    let counters = lab.store().heartbeats(None).await.unwrap();
+    assert_eq!(renewal.run_id, lab.read(&ReadIdentity).await.unwrap().run_id);
+    let counters = lab.read(&ReadHeartbeats { workers: None }).await.unwrap();
     let now = lab.backend.now();
     assert_eq!((counters[&up], counters.get(&WorkerId(5)), counters[&draining]), (now, None, now));
     assert!(counters.get(&standby).is_none_or(|seq| *seq == 1));
@@ -371,8 +382,8 @@ async fn a_counter_moves_with_each_heartbeat_and_follows_the_clock(kind: Kind) {
     let mut seen = Vec::new();
     for now in [start, start, start + 500, start - 10_000, start + 501] {
         lab.backend.set_clock(now).await;
-        lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
-        seen.push(lab.store().heartbeats(None).await.unwrap()[&worker] - start);
+        lab.step(&renew(&[worker])).await.unwrap();
+        seen.push(lab.read(&ReadHeartbeats { workers: None }).await.unwrap()[&worker] - start);
     }
     assert_eq!(seen, [0, 1, 500, 501, 502]);
 }
@@ -381,8 +392,8 @@ async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let high_water = Token(worker.0 + 1_000_000);
-    lab.store().renew(lab.inc, seen(high_water), None, &[worker]).await.unwrap();
-    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    lab.step(&Renew { seen: seen(high_water), ..renew(&[worker]) }).await.unwrap();
+    let renewal = lab.step(&renew(&[worker])).await.unwrap();
     assert_eq!(renewal.token, high_water, "the others hear of it");
     assert_eq!(lab.join().await.worker, WorkerId(high_water.0 + 1));
 }
@@ -392,45 +403,42 @@ async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
     let worker = lab.worker().await;
     assert!(lab.backend.dump().await.get("node:node1").is_none());
     for opened in [true, false] {
-        let renewal =
-            lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
+        let renewal = lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
         assert_eq!((renewal.opened, renewal.states.len()), (opened, 1));
     }
     let dump = lab.backend.dump().await;
     assert_eq!(dump.lines().iter().filter(|line| line.starts_with("node:node1[")).count(), 1);
-    lab.store().forget_node(&node("node1")).await.unwrap();
+    lab.read(&ForgetNode { node: node("node1") }).await.unwrap();
     assert!(lab.backend.dump().await.get("node:node1").is_none());
-    assert!(!lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().opened);
-    assert!(
-        lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap().opened
-    );
+    assert!(!lab.step(&renew(&[worker])).await.unwrap().opened);
+    assert!(lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap().opened);
 }
 
 async fn an_outdated_counter_expires_nobody(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    lab.step(&renew(&[worker])).await.unwrap();
     let before = lab.backend.dump().await;
-    assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
+    assert_eq!(lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
     assert_eq!(lab.backend.dump().await, before);
     let counter = lab.backend.now();
-    assert_eq!(lab.store().expire(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
+    assert_eq!(lab.store().expire_one(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
 }
 
 async fn expiry_is_final_and_may_be_repeated(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Done);
+    assert_eq!(lab.store().expire_one(lab.inc, worker, None).await.unwrap(), Expired::Done);
     let before = lab.backend.dump().await;
-    assert_eq!(lab.store().expire(lab.inc, worker, Some(9)).await.unwrap(), Expired::Done);
+    assert_eq!(lab.store().expire_one(lab.inc, worker, Some(9)).await.unwrap(), Expired::Done);
     assert_eq!(lab.backend.dump().await, before);
-    assert_eq!(lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap().states, [None]);
-    assert_eq!(lab.refused(lab.store().settle(lab.inc, worker)).await, Refusal::Fenced);
-    assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Fenced);
-    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead, [worker]);
+    assert_eq!(lab.step(&renew(&[worker])).await.unwrap().states, [None]);
+    assert_eq!(lab.refused(lab.step(&Settle { worker })).await, Refusal::Fenced);
+    assert_eq!(lab.refused(lab.store().drain_one(lab.inc, worker)).await, Refusal::Fenced);
+    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [worker]);
     lab.leave(worker).await;
-    assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Gone);
-    assert!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead.is_empty());
+    assert_eq!(lab.store().expire_one(lab.inc, worker, None).await.unwrap(), Expired::Gone);
+    assert!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead.is_empty());
 }
 
 async fn reaping_goes_in_pages(kind: Kind) {
@@ -439,14 +447,14 @@ async fn reaping_goes_in_pages(kind: Kind) {
     for (name, owner) in [("a", worker), ("b", worker), ("c", worker), ("d", other)] {
         lab.run(name, &format!("node1.{name}"), owner).await;
     }
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    let page = lab.step(&Reap { worker, limit: 2 }).await.unwrap();
     assert_eq!((page.done, page.count, page.outcomes), (false, 2, Vec::new()));
-    let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
+    let page = lab.step(&Reap { worker, limit: 2 }).await.unwrap();
     assert_eq!((page.done, page.count), (true, 1));
     let dump = lab.backend.dump().await;
     assert!(dump.get("expired").is_none() && dump.get(&format!("worker:{worker}")).is_none());
-    let page = lab.store().reap(lab.inc, worker, 2).await.unwrap();
+    let page = lab.step(&Reap { worker, limit: 2 }).await.unwrap();
     assert_eq!((page.done, page.count), (true, 0));
     let free: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).map(|job| job.0).collect();
     assert_eq!(free, ["a", "b", "c"].map(key));
@@ -459,16 +467,16 @@ async fn a_living_worker_is_not_reaped(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("a", "node1.a", worker).await;
     let before = lab.backend.dump().await;
-    assert_eq!(lab.store().reap(lab.inc, worker, 10).await.unwrap().count, 0);
+    assert_eq!(lab.step(&Reap { worker, limit: 10 }).await.unwrap().count, 0);
     assert_eq!(lab.backend.dump().await, before);
 }
 
 async fn heartbeats_are_read_for_all_or_some(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
-    let all = lab.store().heartbeats(None).await.unwrap();
+    let all = lab.read(&ReadHeartbeats { workers: None }).await.unwrap();
     assert_eq!(all.into_iter().collect::<Vec<_>>(), [(first, 1), (second, 1)]);
-    let some = lab.store().heartbeats(Some(&[second, WorkerId(5)])).await.unwrap();
+    let some = lab.read(&ReadHeartbeats { workers: Some(vec![second, WorkerId(5)]) }).await.unwrap();
     assert_eq!(some.into_iter().collect::<Vec<_>>(), [(second, 1)]);
-    assert!(lab.store().heartbeats(Some(&[])).await.unwrap().is_empty());
+    assert!(lab.read(&ReadHeartbeats { workers: Some(vec![]) }).await.unwrap().is_empty());
 }

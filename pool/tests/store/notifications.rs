@@ -4,7 +4,8 @@ use bytes::Bytes;
 use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, NotifyItem, NotifyReply, ReleaseMode, TakeItem, Taken, Waiting, WorkerEvent,
+    Cursors, DropNotifications, Notify, NotifyItem, NotifyReply, ReadNode, ReadNotifications, ReleaseMode,
+    Take, TakeItem, Taken, Waiting, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, key, ms, node};
@@ -30,7 +31,11 @@ scenarios! {
 
 async fn wake_ups(lab: &Lab, worker: WorkerId) -> usize {
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+    let events = lab
+        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap()
+        .workers;
     events.iter().filter(|(_, _, event)| matches!(event, WorkerEvent::Notify { .. })).count()
 }
 
@@ -65,7 +70,7 @@ async fn the_first_of_a_running_job_wakes_its_owner(kind: Kind) {
     let token = lab.run("l", "node1.l", worker).await;
     let items =
         [item("four"), NotifyItem { key: key("l"), ..item("a") }, NotifyItem { key: key("l"), ..item("b") }];
-    assert_eq!(lab.store().notify(lab.inc, &items).await.unwrap(), [NotifyReply::Kept; 3]);
+    assert_eq!(lab.step(&Notify { items: items.to_vec() }).await.unwrap(), [NotifyReply::Kept; 3]);
     assert_eq!(wake_ups(&lab, worker).await, 3);
     assert_eq!(bodies(lab.take("l", worker, token, 0).await), ["a", "b"]);
 }
@@ -96,10 +101,10 @@ async fn the_bounds_are_exact(kind: Kind) {
     let item = |name, body: &'static str| NotifyItem { key: key(name), guess: None, body: body.into() };
     let items = [item("few", "1"), item("few", "2"), item("few", "3"), item("few", "4")];
     let (kept, full) = (NotifyReply::Kept, NotifyReply::Full);
-    assert_eq!(lab.store().notify(lab.inc, &items).await.unwrap(), [kept, kept, kept, full]);
+    assert_eq!(lab.step(&Notify { items: items.to_vec() }).await.unwrap(), [kept, kept, kept, full]);
     let items =
         [item("big", "12345678901"), item("big", "123456"), item("big", "12345"), item("big", "1234")];
-    assert_eq!(lab.store().notify(lab.inc, &items).await.unwrap(), [full, kept, full, kept]);
+    assert_eq!(lab.step(&Notify { items: items.to_vec() }).await.unwrap(), [full, kept, full, kept]);
     let worker = lab.worker().await;
     lab.route_all(&["few"], Some(worker)).await;
     let token = lab.run_assigned("few", worker).await;
@@ -189,11 +194,11 @@ async fn every_job_in_a_batch_gets_one(kind: Kind) {
         for _ in 0..2 {
             let body = Bytes::from(vec![b'x'; 300 << 10]);
             let item = NotifyItem { key: key(name), guess: Some(worker), body };
-            assert_eq!(lab.store().notify(lab.inc, &[item]).await.unwrap(), [NotifyReply::Kept]);
+            assert_eq!(lab.step(&Notify { items: vec![item] }).await.unwrap(), [NotifyReply::Kept]);
         }
         items.push(TakeItem { key: key(name), token, ack: 0 });
     }
-    let taken = lab.store().take(lab.inc, worker, &[], &items).await.unwrap();
+    let taken = lab.step(&Take { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     let counts: Vec<_> = taken.into_iter().map(|taken| taken.unwrap().bodies.len()).collect();
     assert_eq!(counts, [1, 1, 1], "an empty answer would say that nothing waits");
 }
@@ -225,7 +230,7 @@ async fn they_end_with_their_job(kind: Kind) {
 }
 
 async fn waiting(lab: &Lab, name: &str, from: u64) -> Waiting {
-    lab.store().notifications(&key(name), from).await.unwrap()
+    lab.read(&ReadNotifications { key: key(name), from }).await.unwrap()
 }
 
 async fn those_that_wait_are_listed_in_pages(kind: Kind) {
@@ -259,7 +264,7 @@ async fn those_that_are_dropped_are_not_taken(kind: Kind) {
         lab.notify("k", Some(worker), body).await;
     }
     let first = lab.take("k", worker, token, 0).await.unwrap().first;
-    let drop = async |through| lab.store().drop_notifications(lab.inc, &key("k"), through).await.unwrap();
+    let drop = async |through| lab.step(&DropNotifications { key: key("k"), through }).await.unwrap();
     assert_eq!(drop(first).await, Some(2));
     assert_eq!(bodies(lab.take("k", worker, token, 0).await), ["two", "three"]);
     assert_eq!(lab.take("k", worker, token, first + 1).await.unwrap().first, first + 1, "that was dropped");
@@ -273,9 +278,8 @@ async fn those_that_are_dropped_are_not_taken(kind: Kind) {
 
 async fn a_drop_may_be_repeated(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let drop = async |name: &str, through| {
-        lab.store().drop_notifications(lab.inc, &key(name), through).await.unwrap()
-    };
+    let drop =
+        async |name: &str, through| lab.step(&DropNotifications { key: key(name), through }).await.unwrap();
     assert_eq!(drop("k", 9).await, None);
     lab.dispatch("k", "node1.g").await;
     assert_eq!(drop("k", 9).await, Some(0));

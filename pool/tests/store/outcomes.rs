@@ -1,11 +1,11 @@
 //! Dispatches under a caller's own id, and the outcomes that nodes receive.
 
 use tenure_pool::store::{
-    Cursors, DispatchItem, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, STOP_FAILED, Seen,
-    StartedItem, StopItem, StopReply,
+    Cursors, DispatchItem, DispatchReply, ReadNode, ReleaseItem, ReleaseMode, ReleaseReply, Renew,
+    STOP_FAILED, Started, StartedItem, StopItem, StopReply, Sweep, Tell, WorkerStarts,
 };
 
-use super::lab::{Kind, Lab, id, key, ms, node, release, stop};
+use super::lab::{Kind, Lab, id, key, ms, node, release, renew, stop, stopping};
 
 scenarios! {
     an_own_id_stands_for_one_key_and_one_payload,
@@ -78,10 +78,10 @@ async fn an_outcome_is_kept_for_its_time(kind: Kind) {
     lab.release_item(worker, item).await;
     let retention = u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap();
     lab.backend.advance(retention - 1).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("e:no".into()));
     lab.backend.advance(1).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     let dump = lab.backend.dump().await;
     assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Accepted);
@@ -100,7 +100,7 @@ async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(kind: Kind) {
     lab.run("k", "node1.!order", worker).await;
     assert!(lab.started("k", worker).await);
     lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert!(lab.backend.dump().await.get("outcomes").is_none());
     assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Accepted);
     assert_eq!(lab.dispatch("k", "node2.!other").await, DispatchReply::Exists);
@@ -109,7 +109,7 @@ async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(kind: Kind) {
 
 async fn forbid(lab: &Lab, name: &str, id_: &str) -> StopReply {
     let item = StopItem { forbid: true, ..stop(name, id_, None) };
-    lab.store().stop(lab.inc, false, None, &[item]).await.unwrap()[0]
+    lab.step(&stopping(vec![item])).await.unwrap()[0]
 }
 
 async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
@@ -127,7 +127,7 @@ async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
     }
     let late = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();
     lab.backend.advance(late).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert!(lab.backend.dump().await.get("ended").is_none());
 }
 
@@ -142,7 +142,7 @@ async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
     let other = with_hash(&lab, "j", "node1.!order", "h");
     assert_eq!(lab.dispatch_all(&[other]).await, [DispatchReply::Conflict]);
     lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     let dump = lab.backend.dump().await;
     assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
 }
@@ -165,7 +165,10 @@ async fn live_and_ended_dispatches_are_not_forbidden(kind: Kind) {
 }
 
 async fn outcomes_of(lab: &Lab, name: &str) -> Vec<(String, String)> {
-    let events = lab.store().node_events(&node(name), &Cursors::default(), 100, ms(0)).await.unwrap();
+    let events = lab
+        .read(&ReadNode { node: node(name), cursors: Cursors::default(), max: 100, block: ms(0) })
+        .await
+        .unwrap();
     let outcomes = events.outcomes.into_iter().flat_map(|(_, outcomes)| outcomes);
     outcomes.map(|(id, outcome)| (id.to_string(), outcome)).collect()
 }
@@ -174,12 +177,19 @@ async fn nodes_that_wait_are_told(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     for name in ["node1", "node2"] {
-        lab.store().renew(lab.inc, Seen::default(), Some(&node(name)), &[worker]).await.unwrap();
+        lab.step(&Renew { node: Some(node(name)), ..renew(&[worker]) }).await.unwrap();
     }
     let token = lab.run("k", "node1.g", worker).await;
     let item = StartedItem { key: key("k"), token, tell: Some(node("node1")) };
     for _ in 0..2 {
-        assert_eq!(lab.store().started(lab.inc, worker, std::slice::from_ref(&item)).await.unwrap(), [true]);
+        assert_eq!(
+            lab.step(&Started {
+                starts: vec![WorkerStarts { worker, items: std::slice::from_ref(&item).to_vec() }]
+            })
+            .await
+            .unwrap(),
+            [true]
+        );
     }
     let told = ("node1.g".to_owned(), "ok".to_owned());
     assert_eq!(outcomes_of(&lab, "node1").await, [told.clone(), told.clone()], "a hint may come twice");
@@ -194,7 +204,7 @@ async fn nodes_that_wait_are_told(kind: Kind) {
     assert_eq!(outcomes_of(&lab, "node1").await, [told.clone(), told, failed.clone()]);
     assert_eq!(outcomes_of(&lab, "node2").await, [failed]);
     let hints = [(id("node2.h"), "parked".to_owned()), (id("node1.h"), "ok".to_owned())];
-    lab.store().tell(&hints).await.unwrap();
+    lab.read(&Tell { outcomes: hints.to_vec() }).await.unwrap();
     assert_eq!(outcomes_of(&lab, "node2").await[1], ("node2.h".to_owned(), "parked".to_owned()));
 }
 
@@ -203,10 +213,13 @@ async fn a_node_that_is_gone_is_not_told(kind: Kind) {
     let worker = lab.worker().await;
     let token = lab.run("k", "node9.g", worker).await;
     let item = StartedItem { key: key("k"), token, tell: Some(node("node9")) };
-    assert_eq!(lab.store().started(lab.inc, worker, &[item]).await.unwrap(), [true]);
+    assert_eq!(
+        lab.step(&Started { starts: vec![WorkerStarts { worker, items: vec![item] }] }).await.unwrap(),
+        [true]
+    );
     let item = ReleaseItem { tell: Some(node("node9")), ..release("k", token, ReleaseMode::Delete) };
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
-    lab.store().tell(&[(id("node9.g"), "ok".to_owned())]).await.unwrap();
+    lab.read(&Tell { outcomes: vec![(id("node9.g"), "ok".to_owned())] }).await.unwrap();
     assert!(lab.backend.dump().await.get("node:node9").is_none());
 }
 
@@ -214,7 +227,7 @@ async fn who_waits_for_a_stop_is_told_the_error_of_its_handler(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     for name in ["node1", "node2"] {
-        lab.store().renew(lab.inc, Seen::default(), Some(&node(name)), &[worker]).await.unwrap();
+        lab.step(&Renew { node: Some(node(name)), ..renew(&[worker]) }).await.unwrap();
     }
     for (name, stops) in [("stops", true), ("ends", false)] {
         let of = format!("node1.!{name}");

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::store::{
-    BATCH_BYTES, BeginReply, DispatchItem, Refusal, ReleaseMode, ReleaseReply, ShutdownMode, StartedItem,
-    StopReply, WorkerBegins, WorkerBegun, WorkerStarts,
+    BATCH_BYTES, Begin, BeginReply, DispatchItem, ListOwned, ReadOldest, Reap, Refusal, Release, ReleaseMode,
+    ReleaseReply, Route, ShutDown, ShutdownMode, Started, StartedItem, StopReply, Take, WorkerBegins,
+    WorkerBegun, WorkerStarts,
 };
 
 use super::lab::{Kind, Lab, key, node};
+use super::single::Single as _;
 
 scenarios! {
     a_begun_job_is_the_workers,
@@ -51,11 +53,11 @@ async fn begin_may_be_repeated(kind: Kind) {
     lab.dispatch("k", "node1.g").await;
     lab.route("k", worker).await;
     let jobs = [(key("k"), lab.token("k").await), (key("k"), lab.token("k").await)];
-    let first = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let first = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     assert_eq!(first[0], first[1]);
     let before = lab.backend.dump().await;
     lab.backend.advance(10).await;
-    assert_eq!(lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap(), first);
+    assert_eq!(lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap(), first);
     assert_eq!(lab.backend.dump().await, before);
 }
 
@@ -77,9 +79,9 @@ async fn begin_needs_the_worker_the_token_and_the_state(kind: Kind) {
         (key("stopping"), lab.token("stopping").await),
         (key("absent"), token),
     ];
-    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     assert_eq!(replies, vec![BeginReply::Refused; 5]);
-    let replies = lab.store().begin(lab.inc, other, &[], &[(key("a"), token)]).await.unwrap();
+    let replies = lab.store().begin_one(lab.inc, other, &[], &[(key("a"), token)]).await.unwrap();
     assert_eq!(replies, [BeginReply::Refused]);
     assert_eq!(lab.backend.dump().await, before);
 }
@@ -90,8 +92,8 @@ async fn a_fenced_worker_begins_nothing(kind: Kind) {
     lab.dispatch("k", "node1.g").await;
     lab.route("k", worker).await;
     let jobs = [(key("k"), lab.token("k").await)];
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    assert_eq!(lab.refused(lab.store().begin(lab.inc, worker, &[], &jobs)).await, Refusal::Fenced);
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    assert_eq!(lab.refused(lab.store().begin_one(lab.inc, worker, &[], &jobs)).await, Refusal::Fenced);
 }
 
 async fn a_stopping_pool_begins_nothing(kind: Kind) {
@@ -100,8 +102,8 @@ async fn a_stopping_pool_begins_nothing(kind: Kind) {
     lab.dispatch("k", "node1.g").await;
     lab.route("k", worker).await;
     let jobs = [(key("k"), lab.token("k").await)];
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-    assert_eq!(lab.refused(lab.store().begin(lab.inc, worker, &[], &jobs)).await, Refusal::ShuttingDown);
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    assert_eq!(lab.refused(lab.store().begin_one(lab.inc, worker, &[], &jobs)).await, Refusal::ShuttingDown);
 }
 
 async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
@@ -113,7 +115,7 @@ async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
         lab.dispatch_all(&[DispatchItem { payload: Bytes::from_static(name.as_bytes()), ..item }]).await;
         lab.route(name, worker).await;
     }
-    let oldest = async |worker| lab.store().oldest_worker_event(worker).await.unwrap();
+    let oldest = async |worker| lab.read(&ReadOldest { worker }).await.unwrap();
     let mut begins = Vec::new();
     for worker in [one, gone, two] {
         let (finished, mut mine) = (Vec::from_iter(oldest(worker).await), Vec::new());
@@ -124,9 +126,9 @@ async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
     }
     // One that is the other's.
     begins[0].jobs.push((key("d"), lab.token("d").await));
-    lab.store().expire(lab.inc, gone, None).await.unwrap();
+    lab.store().expire_one(lab.inc, gone, None).await.unwrap();
     let before = oldest(two).await.unwrap();
-    let answers = lab.store().begin_all(lab.inc, &begins).await.unwrap();
+    let answers = lab.step(&Begin { begins: begins.clone() }).await.unwrap();
     let begun = |answer: &WorkerBegun| -> Vec<Option<(String, Option<WorkerId>, Bytes)>> {
         let replies = answer.as_ref().unwrap().iter();
         let record = |reply: &BeginReply| match reply {
@@ -164,7 +166,7 @@ async fn starts_of_workers_are_noted_together(kind: Kind) {
     // One that is the other's.
     let others = starts[1].items[0].clone();
     starts[0].items[0] = others;
-    assert_eq!(lab.store().started_all(lab.inc, &starts).await.unwrap(), [false, true, true, true]);
+    assert_eq!(lab.step(&Started { starts: starts.clone() }).await.unwrap(), [false, true, true, true]);
     for (name, begun) in
         [("a", Begun::Begun), ("b", Begun::Started), ("c", Begun::Started), ("d", Begun::Started)]
     {
@@ -184,7 +186,7 @@ async fn a_full_answer_leaves_the_rest_untouched(kind: Kind) {
     let token = lab.token("a").await;
     let mut jobs: Vec<_> = names.iter().map(|name| (key(name), token)).collect();
     jobs.push((key("absent"), token));
-    let replies = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     assert!(replies[..3].iter().all(|reply| matches!(reply, BeginReply::Begun { .. })), "a MiB and a half");
     assert_eq!(replies[3..], [BeginReply::Full, BeginReply::Refused]);
     assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
@@ -205,7 +207,7 @@ async fn an_answer_is_full_for_all_workers_of_a_call(kind: Kind) {
         }
         begins.push(WorkerBegins { worker, finished: vec![], jobs });
     }
-    let answers = lab.store().begin_all(lab.inc, &begins).await.unwrap();
+    let answers = lab.step(&Begin { begins: begins.clone() }).await.unwrap();
     assert!(answers[0].as_ref().unwrap().iter().all(|reply| matches!(reply, BeginReply::Begun { .. })));
     assert_eq!(answers[1], Ok(vec![BeginReply::Full; 3]));
     assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
@@ -229,15 +231,15 @@ async fn finished_entries_are_deleted(kind: Kind) {
         lab.dispatch(name, &format!("node1.{name}")).await;
         lab.route(name, worker).await;
     }
-    let oldest = async || lab.store().oldest_worker_event(worker).await.unwrap();
+    let oldest = async || lab.read(&ReadOldest { worker }).await.unwrap();
     let first = oldest().await.unwrap();
-    lab.store().begin(lab.inc, worker, &[first], &[(key("a"), lab.token("a").await)]).await.unwrap();
+    lab.store().begin_one(lab.inc, worker, &[first], &[(key("a"), lab.token("a").await)]).await.unwrap();
     let second = oldest().await.unwrap();
     assert!(second > first);
-    lab.store().release(lab.inc, worker, &[second], &[]).await.unwrap();
+    lab.step(&Release { worker, finished: vec![second], items: Vec::new() }).await.unwrap();
     let third = oldest().await.unwrap();
     assert!(third > second);
-    lab.store().take(lab.inc, worker, &[third], &[]).await.unwrap();
+    lab.step(&Take { worker, finished: vec![third], items: Vec::new() }).await.unwrap();
     assert_eq!(oldest().await, None);
     assert_eq!(lab.record("b").await.unwrap().state, JobState::Assigned, "the entry is no truth");
 }
@@ -279,8 +281,16 @@ async fn only_the_owner_reports_success(kind: Kind) {
     let item = |name, token| StartedItem { key: key(name), token, tell: None };
     let items =
         [item("k", Token(token.0 + 1)), item("absent", token), item("assigned", lab.token("assigned").await)];
-    assert_eq!(lab.store().started(lab.inc, worker, &items).await.unwrap(), [false; 3]);
-    assert_eq!(lab.store().started(lab.inc, other, &[item("k", token)]).await.unwrap(), [false]);
+    assert_eq!(
+        lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.to_vec() }] }).await.unwrap(),
+        [false; 3]
+    );
+    assert_eq!(
+        lab.step(&Started { starts: vec![WorkerStarts { worker: other, items: vec![item("k", token)] }] })
+            .await
+            .unwrap(),
+        [false]
+    );
     assert_eq!(lab.backend.dump().await, before);
     assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
     assert!(lab.started("k", worker).await, "a stopping job has started all the same");
@@ -300,12 +310,12 @@ async fn owned_jobs_come_in_pages(kind: Kind) {
     lab.dispatch("others", "node1.o").await;
     let mut jobs: Vec<_> = keys.map(|bytes| (JobKey::try_from(bytes).unwrap(), Some(worker))).into();
     jobs.push((key("others"), Some(other)));
-    lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    lab.step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.clone() }).await.unwrap();
     let mut found = Vec::new();
     let mut after = None;
     let mut pages = 0;
     loop {
-        let page = lab.store().owned(lab.inc, worker, after.as_ref(), 2).await.unwrap();
+        let page = lab.step(&ListOwned { worker, after: after.clone(), limit: 2 }).await.unwrap();
         pages += 1;
         found
             .extend(page.jobs.into_iter().map(|(key, record)| (key, record.and_then(|record| record.owner))));
@@ -318,7 +328,7 @@ async fn owned_jobs_come_in_pages(kind: Kind) {
     jobs.sort();
     assert_eq!(found, jobs);
     assert!(pages <= 4);
-    let page = lab.store().owned(lab.inc, other, None, 10).await.unwrap();
+    let page = lab.step(&ListOwned { worker: other, after: None, limit: 10 }).await.unwrap();
     assert_eq!((page.next, page.jobs.len()), (None, 1));
 }
 
@@ -328,12 +338,12 @@ async fn an_index_is_no_truth(kind: Kind) {
     lab.run("k", "node1.g", other).await;
     lab.backend.write_index(worker, &key("ghost")).await;
     lab.backend.write_index(worker, &key("k")).await;
-    let page = lab.store().owned(lab.inc, worker, None, 10).await.unwrap();
+    let page = lab.step(&ListOwned { worker, after: None, limit: 10 }).await.unwrap();
     assert_eq!(page.jobs[0], (key("ghost"), None));
     assert_eq!(page.jobs[1].1.as_ref().unwrap().owner, Some(other));
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    assert_eq!(lab.store().reap(lab.inc, worker, 10).await.unwrap().count, 2);
-    assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs, []);
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    assert_eq!(lab.step(&Reap { worker, limit: 10 }).await.unwrap().count, 2);
+    assert_eq!(lab.step(&ListOwned { worker, after: None, limit: 10 }).await.unwrap().jobs, []);
     assert_eq!(lab.record("k").await.unwrap().owner, Some(other), "it is still the other's");
     assert_eq!(lab.release("k", other, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }

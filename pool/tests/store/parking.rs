@@ -7,11 +7,13 @@ use tenure_pool::id::{JobKey, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, BeginReply, DispatchReply, HandedOff, NotifyReply, Parked, Refusal,
-    ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode, UnparkReply,
+    Attest, AttestItem, AttestReply, BeginReply, DispatchReply, HandedOff, ListParked, NotifyReply, Parked,
+    ReadPauses, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode, Sweep,
+    Unpark, UnparkReply,
 };
 
 use super::lab::{Kind, Lab, id, key, node, release};
+use super::single::Single as _;
 
 scenarios! {
     an_unparked_job_starts_anew,
@@ -49,7 +51,7 @@ async fn park(lab: &Lab, worker: WorkerId, name: &str, error: &str) {
 
 async fn unpark(lab: &Lab, jobs: &[(&str, &str)]) -> Vec<UnparkReply> {
     let jobs: Vec<_> = jobs.iter().map(|(name, of)| (key(name), id(of))).collect();
-    lab.store().unpark(lab.inc, &jobs).await.unwrap()
+    lab.step(&Unpark { jobs: jobs.clone() }).await.unwrap()
 }
 
 /// All parked jobs, read in pages of about this size.
@@ -57,7 +59,7 @@ async fn parked(lab: &Lab, size: usize) -> BTreeMap<JobKey, Parked> {
     let mut all = BTreeMap::new();
     let mut cursor = Some(0);
     while let Some(at) = cursor {
-        let page = lab.store().parked_page(at, size).await.unwrap();
+        let page = lab.read(&ListParked { cursor: at, limit: size }).await.unwrap();
         all.extend(page.jobs.into_iter().map(|job| (job.key.clone(), job)));
         cursor = page.next;
     }
@@ -132,10 +134,10 @@ async fn a_stopping_pool_unparks_nothing_and_a_closing_one_does(kind: Kind) {
         park(&lab, worker, name, "boom").await;
     }
     let closing = ShutdownMode::Closing(std::time::Duration::from_secs(10));
-    lab.store().shutdown(lab.inc, &node("node1"), closing).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: closing }).await.unwrap();
     assert_eq!(unpark(&lab, &[("a", "node1.a")]).await, [UnparkReply::Queued]);
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-    let refusal = lab.refused(lab.store().unpark(lab.inc, &[(key("b"), id("node1.b"))])).await;
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    let refusal = lab.refused(lab.step(&Unpark { jobs: vec![(key("b"), id("node1.b"))] })).await;
     assert_eq!(refusal, Refusal::ShuttingDown);
 }
 
@@ -144,7 +146,7 @@ async fn a_recovering_pool_unparks(kind: Kind) {
     park(&lab, worker, "k", "boom").await;
     let old = lab.inc;
     lab.recover().await;
-    let refusal = lab.refused(lab.store().unpark(old, &[(key("k"), id("node1.k"))])).await;
+    let refusal = lab.refused(lab.store().run(old, &Unpark { jobs: vec![(key("k"), id("node1.k"))] })).await;
     assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
     let jobs = [("k", "node1.other"), ("k", "node1.k"), ("gone", "node1.gone")];
     let replies = [UnparkReply::Absent, UnparkReply::Queued, UnparkReply::Recovering];
@@ -177,12 +179,12 @@ async fn many_parked_jobs_are_listed_in_pages(kind: Kind) {
         lab.route_all(&keys, Some(worker)).await;
         let token = lab.token(keys[0]).await;
         let jobs: Vec<_> = names.iter().map(|name| (key(name), token)).collect();
-        lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+        lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
         let items: Vec<_> = names.iter().map(|name| release(name, token, ReleaseMode::Fail)).collect();
-        lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+        lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     }
     assert_eq!(parked(&lab, 10).await.len(), 300);
-    let first = lab.store().parked_page(0, 10).await.unwrap();
+    let first = lab.read(&ListParked { cursor: 0, limit: 10 }).await.unwrap();
     assert!(first.next.is_some() && first.jobs.len() < 300);
 }
 
@@ -216,7 +218,7 @@ async fn pause(lab: &Lab, worker: WorkerId, name: &str, mode: ReleaseMode, error
 
 async fn pauses(lab: &Lab, names: &[&str]) -> Vec<(Option<u64>, Option<String>)> {
     let keys: Vec<_> = names.iter().map(|name| key(name)).collect();
-    let pauses = lab.store().pauses(&keys).await.unwrap();
+    let pauses = lab.read(&ReadPauses { keys: keys.clone() }).await.unwrap();
     pauses.into_iter().map(|pause| (pause.until, pause.error)).collect()
 }
 
@@ -260,11 +262,11 @@ async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {
 
 async fn a_sweep_counts_the_parked_jobs(kind: Kind) {
     let (lab, worker) = strict(kind).await;
-    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().parked, 0);
+    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().parked, 0);
     for name in ["a", "b"] {
         park(&lab, worker, name, "boom").await;
     }
-    assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().parked, 2);
+    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().parked, 2);
 }
 
 async fn a_job_is_parked_at_once_and_its_attempt_does_not_count(kind: Kind) {
@@ -298,7 +300,7 @@ async fn a_park_undoes_neither_a_stop_nor_a_shutdown(kind: Kind) {
     }
     lab.stop("stopped", "node1.stopped", Some(worker)).await;
     assert_eq!(lab.release("stopped", worker, ReleaseMode::Park).await, ReleaseReply::Deleted);
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     assert_eq!(lab.release("shut", worker, ReleaseMode::Park).await, ReleaseReply::Deleted);
     assert!(parked(&lab, 10).await.is_empty());
 }

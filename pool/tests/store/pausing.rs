@@ -6,13 +6,14 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, BeginReply, Cursors, DispatchReply, HandedOff, NotifyReply, Pause, ReleaseItem,
-    ReleaseMode, ReleaseReply, RouteReply, SteerItem, SteerReply, StopReply, UnparkReply, UpdateReply, Way,
-    WorkerEvent,
+    Ask, Attest, AttestReply, BeginReply, Cursors, DispatchReply, HandedOff, Inspect, NotifyReply, Pause,
+    ReadNode, ReadPauses, ReleaseItem, ReleaseMode, ReleaseReply, Renew, RouteReply, Save, SteerItem,
+    SteerReply, StopReply, Sweep, Unpark, UnparkReply, Update, UpdateReply, Way, WorkerEvent,
 };
 
 use super::attesting::item;
-use super::lab::{Kind, Lab, NEVER, id, key, ms, node, release};
+use super::lab::{Kind, Lab, NEVER, id, key, ms, node, release, renew};
+use super::single::Single as _;
 use super::steering::steer;
 use super::updating::update;
 
@@ -71,7 +72,7 @@ impl Lab {
     }
 
     async fn kept_of(&self, name: &str) -> Option<String> {
-        let mut pauses = self.store().pauses(&[key(name)]).await.unwrap();
+        let mut pauses = self.read(&ReadPauses { keys: vec![key(name)] }).await.unwrap();
         let Pause { error, .. } = pauses.remove(0);
         error
     }
@@ -84,7 +85,11 @@ async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
     let before = lab.record("k").await;
     assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Told);
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+    let events = lab
+        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap()
+        .workers;
     let told = WorkerEvent::Steer { jobs: vec![(key("k"), token, Way::Pause, WHY.to_owned())] };
     assert!(events.iter().any(|(_, _, event)| *event == told), "{events:?}");
     assert_eq!(lab.record("k").await, before, "its owner ends it");
@@ -92,7 +97,9 @@ async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
 
 async fn a_job_that_its_owner_has_paused_rests(kind: Kind) {
     let lab = Lab::new(kind).await;
-    lab.store().renew(lab.inc, super::lab::seen(Token(0)), Some(&node("node1")), &[]).await.unwrap();
+    lab.step(&Renew { seen: super::lab::seen(Token(0)), node: Some(node("node1")), ..renew(&[]) })
+        .await
+        .unwrap();
     let worker = lab.worker().await;
     let record = lab.paused("k", worker).await;
     assert!(record.is_paused());
@@ -100,7 +107,10 @@ async fn a_job_that_its_owner_has_paused_rests(kind: Kind) {
     assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((Cause::Paused, Some(worker))));
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
     assert_eq!((lab.score("queue", "k").await, lab.score("parked", "k").await), (None, Some(NEVER)));
-    let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
+    let told = lab
+        .read(&ReadNode { node: node("node1"), cursors: Cursors::default(), max: 10, block: ms(0) })
+        .await
+        .unwrap();
     assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "paused".to_owned())]);
 }
 
@@ -158,14 +168,14 @@ async fn nothing_but_a_resume_starts_a_paused_job(kind: Kind) {
     for way in [Way::Now, Way::Home, Way::Elsewhere, Way::Park] {
         assert_eq!(lab.steer("k", way).await, SteerReply::Paused, "{way:?}");
     }
-    let unparked = lab.store().unpark(lab.inc, &[(key("k"), id("node1.k"))]).await.unwrap();
+    let unparked = lab.step(&Unpark { jobs: vec![(key("k"), id("node1.k"))] }).await.unwrap();
     assert_eq!(unparked, [UnparkReply::Paused]);
     assert_eq!(lab.route("k", worker).await, RouteReply::Done);
     let jobs = [(key("k"), record.token)];
-    assert_eq!(lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap(), [BeginReply::Refused]);
+    assert_eq!(lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap(), [BeginReply::Refused]);
     assert_eq!(lab.backend.dump().await, before);
     lab.backend.advance(200_000).await;
-    lab.store().sweep(lab.inc, 10, Some(0)).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: Some(0) }).await.unwrap();
     assert_eq!((lab.starts().await, lab.record("k").await), (vec![], Some(record)));
 }
 
@@ -241,7 +251,8 @@ async fn a_paused_key_says_so_to_all_who_want_it(kind: Kind) {
     assert_eq!(lab.dispatch("parked", "node1.other").await, DispatchReply::Parked);
     assert_eq!(lab.dispatch("k", "node1.k").await, DispatchReply::Accepted, "it is that dispatch");
     let asked = |name| super::asking::ask(name, Some(worker), record.token, lab.backend.now() + 1_000, "?");
-    let replies = lab.store().ask(lab.inc, &node("asker"), &[asked("k"), asked("parked")]).await.unwrap();
+    let replies =
+        lab.step(&Ask { asker: node("asker"), items: vec![asked("k"), asked("parked")] }).await.unwrap();
     assert_eq!(format!("{replies:?}"), "[Paused, Parked]");
 }
 
@@ -251,12 +262,12 @@ async fn a_paused_job_keeps_what_it_has(kind: Kind) {
     let token = lab.run("k", "node1.k", worker).await;
     let bytes = Bytes::from_static(b"state");
     let save = tenure_pool::store::SaveItem { key: key("k"), token, given: token, number: 1, bytes };
-    lab.store().save(lab.inc, worker, &[save]).await.unwrap();
+    lab.step(&Save { worker, items: vec![save] }).await.unwrap();
     assert_eq!(lab.notify("k", Some(worker), "before").await, NotifyReply::Kept);
     lab.release_item(worker, paused("k", token)).await;
     assert_eq!(lab.notify("k", None, "meanwhile").await, NotifyReply::Kept);
     let other = update("k", "node1.k", 0, None, "other");
-    assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+    assert_eq!(lab.step(&Update { turn: None, items: vec![other] }).await.unwrap(), [UpdateReply::Kept(1)]);
     assert!(lab.record("k").await.unwrap().is_paused());
     assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued);
     lab.route("k", worker).await;
@@ -309,12 +320,17 @@ async fn a_pause_whose_release_was_lost_is_known_by_its_worker(kind: Kind) {
 
 async fn a_job_that_ends_before_its_update_rests_if_it_is_paused(kind: Kind) {
     let lab = Lab::new(kind).await;
-    lab.store().renew(lab.inc, super::lab::seen(Token(0)), Some(&node("node1")), &[]).await.unwrap();
+    lab.step(&Renew { seen: super::lab::seen(Token(0)), node: Some(node("node1")), ..renew(&[]) })
+        .await
+        .unwrap();
     let worker = lab.worker().await;
     for (name, cause, outcome) in [("k", Cause::Paused, "paused"), ("l", Cause::Parked, "parked")] {
         let token = lab.run(name, &format!("node1.{name}"), worker).await;
         let other = update(name, &format!("node1.{name}"), 0, Some(worker), "other");
-        assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+        assert_eq!(
+            lab.step(&Update { turn: None, items: vec![other] }).await.unwrap(),
+            [UpdateReply::Kept(1)]
+        );
         let (rests, tell) = (WHY.to_owned(), Some(node("node1")));
         let ended =
             ReleaseItem { cause, ran: Some(0), rests, tell, ..release(name, token, ReleaseMode::Delete) };
@@ -324,7 +340,10 @@ async fn a_job_that_ends_before_its_update_rests_if_it_is_paused(kind: Kind) {
         assert_eq!((record.generation(), record.attempts), (1, 0));
         assert_eq!(record.why().map(|why| (why.cause, why.former)), Some((cause, Some(worker))));
         assert_eq!(lab.kept_of(name).await.as_deref(), Some(WHY));
-        let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
+        let told = lab
+            .read(&ReadNode { node: node("node1"), cursors: Cursors::default(), max: 10, block: ms(0) })
+            .await
+            .unwrap();
         assert_eq!(told.outcomes.last().unwrap().1, [(record.id, outcome.to_owned())]);
     }
     let token = lab.run("m", "node1.m", worker).await;
@@ -338,7 +357,7 @@ async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {
     let worker = lab.worker().await;
     let token = lab.run("k", "node1.k", worker).await;
     let other = update("k", "node1.k", 0, Some(worker), "other");
-    assert_eq!(lab.store().update(lab.inc, &[other]).await.unwrap(), [UpdateReply::Kept(1)]);
+    assert_eq!(lab.step(&Update { turn: None, items: vec![other] }).await.unwrap(), [UpdateReply::Kept(1)]);
     assert_eq!(lab.release_item(worker, paused("k", token)).await, ReleaseReply::Parked);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.is_paused(), record.generation()), (true, 1));
@@ -364,11 +383,11 @@ async fn a_pause_that_is_over_lets_its_job_go_on(kind: Kind) {
     lab.starts().await;
     lab.backend.advance(4_999).await;
     let before = lab.backend.dump().await;
-    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!((swept.count, swept.next_due, swept.next_in), (0, Some(end), Some(ms(1))));
     assert_eq!(lab.backend.dump().await, before, "it is not over");
     lab.backend.advance(1).await;
-    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!((swept.count, swept.parked), (1, 2));
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.attempts, record.strikes), (JobState::Queued, 0, 0));
@@ -377,7 +396,7 @@ async fn a_pause_that_is_over_lets_its_job_go_on(kind: Kind) {
     let starts: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [(key("k"), 0)]);
     assert!(lab.run_again("k", worker).await > token);
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.record("parked").await.unwrap().state, JobState::Parked, "what is parked stays so");
 }
 
@@ -399,7 +418,7 @@ async fn a_waiting_job_is_paused_until_a_time(kind: Kind) {
     lab.backend.advance(5_000).await;
     lab.starts().await;
     let before = lab.record("queued").await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.record("queued").await, before, "that pause is forgotten");
 }
 
@@ -477,14 +496,14 @@ async fn a_pause_lasts_as_long_as_its_record_says(kind: Kind) {
     lab.backend.write_record(&key("l"), text.replace(&format!("+{end}"), "").as_bytes()).await;
     lab.backend.write_record(&key("m"), b"rubbish").await;
     lab.backend.advance(5_000).await;
-    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!((swept.count, swept.bad, swept.parked), (3, vec![key("m")], 3));
     assert_eq!(
         (lab.score("parked", "k").await, lab.score("parked", "l").await),
         (Some(end + 1_000), Some(NEVER))
     );
     assert!(lab.record("k").await.unwrap().is_paused() && lab.record("l").await.unwrap().is_paused());
-    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!((swept.count, swept.next_due), (0, Some(end + 1_000)));
 }
 
@@ -496,7 +515,7 @@ async fn a_pause_with_an_end_outlives_the_index_of_parked_jobs(kind: Kind) {
     assert_eq!(lab.steer_all(&[pause("k", &record, &until(end))]).await, [SteerReply::Paused]);
     lab.steer("l", Way::Park).await;
     lab.backend.lose("parked").await;
-    lab.store().inspect(lab.inc, 0, 10, &[]).await.unwrap();
+    lab.step(&Inspect { cursor: 0, limit: 10, held: Vec::new() }).await.unwrap();
     assert_eq!((lab.score("parked", "k").await, lab.score("parked", "l").await), (Some(end), Some(NEVER)));
 }
 
@@ -511,7 +530,7 @@ async fn a_sweep_ends_a_bounded_number_of_pauses(kind: Kind) {
     }
     lab.backend.advance(5_000).await;
     for parked in [5, 3, 1, 0] {
-        let swept = lab.store().sweep(lab.inc, 2, None).await.unwrap();
+        let swept = lab.step(&Sweep { limit: 2, kick: None }).await.unwrap();
         assert_eq!((swept.parked, swept.count), (parked, parked.min(2) as usize));
     }
 }

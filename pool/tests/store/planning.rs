@@ -6,8 +6,10 @@ use tenure_pool::id::{ScheduleId, ScheduleName, Term};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    DispatchReply, Refusal, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind,
-    ScheduleState, ShutdownMode, StopReply, TermItem, TermReply, TickReply, Turn, UpdateReply,
+    ChangeSchedule, CleanUp, Dispatch, DispatchReply, HoldTurns, ListPlanned, OpenNormal, Purge,
+    ReadSchedules, Refusal, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind,
+    ScheduleState, ShutDown, ShutdownMode, Stop, StopReply, TakeTick, TermItem, TermReply, TickReply, Turn,
+    Update, UpdateReply,
 };
 
 use super::lab::{Kind, Lab, key, ms, node, refusal, stop};
@@ -59,7 +61,7 @@ struct Planned {
 }
 
 async fn change(lab: &Lab, schedule: &ScheduleKey, change: ScheduleChange) -> Option<ScheduleEntry> {
-    match lab.store().sched(lab.inc, schedule, &change).await.unwrap() {
+    match lab.step(&ChangeSchedule { schedule: schedule.clone(), change: change.clone() }).await.unwrap() {
         ScheduleState::Present { now, entry } => {
             assert_eq!(now, lab.backend.now());
             Some(entry)
@@ -76,12 +78,12 @@ async fn create(lab: &Lab, schedule: &ScheduleKey) -> ScheduleEntry {
 
 async fn all_schedules_are_listed(kind: Kind) {
     let lab = Lab::new(kind).await;
-    assert_eq!(lab.store().schedules().await.unwrap(), []);
+    assert_eq!(lab.read(&ReadSchedules).await.unwrap(), []);
     let mut made = Vec::new();
     for schedule in [plan("p"), plan("t:x"), ticker("p")] {
         made.push((schedule.clone(), create(&lab, &schedule).await));
     }
-    let mut listed = lab.store().schedules().await.unwrap();
+    let mut listed = lab.read(&ReadSchedules).await.unwrap();
     listed.sort_by(|(a, _), (b, _)| a.cmp(b));
     assert_eq!(listed, made);
 }
@@ -102,7 +104,12 @@ impl Planned {
     }
 
     async fn say(&self, from: &str, item: TermItem) -> TermReply {
-        let terms = self.lab.store().term(self.lab.inc, &node(from), &[item]).await.unwrap();
+        let terms = self
+            .lab
+            .store()
+            .run(self.lab.inc, &HoldTurns { node: node(from), items: vec![item] })
+            .await
+            .unwrap();
         assert_eq!(terms.now, self.lab.backend.now());
         terms.replies.into_iter().next().unwrap()
     }
@@ -124,7 +131,14 @@ impl Planned {
     }
 
     async fn tick(&self, turn: &Turn, number: u64) -> TickReply {
-        self.lab.store().tick(self.lab.inc, &self.schedule, (turn.id, turn.term), number).await.unwrap()
+        self.lab
+            .store()
+            .run(
+                self.lab.inc,
+                &TakeTick { schedule: self.schedule.clone(), turn: (turn.id, turn.term), number },
+            )
+            .await
+            .unwrap()
     }
 
     async fn entry(&self) -> ScheduleEntry {
@@ -134,18 +148,34 @@ impl Planned {
 
     async fn dispatch(&self, turn: &Turn, names: &[&str]) -> Vec<DispatchReply> {
         let items: Vec<_> = names.iter().map(|name| self.lab.item(name, &dispatch(name))).collect();
-        self.lab.store().dispatch_planned(self.lab.inc, turn, &items).await.unwrap()
+        self.lab
+            .store()
+            .run(self.lab.inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: items.clone() })
+            .await
+            .unwrap()
     }
 
     async fn stop(&self, turn: &Turn, name: &str) -> StopReply {
         let record = self.lab.record(name).await;
         let owner = record.and_then(|record| record.owner);
         let items = [stop(name, &dispatch(name), owner)];
-        self.lab.store().stop_planned(self.lab.inc, turn, &items).await.unwrap()[0]
+        self.lab
+            .store()
+            .run(
+                self.lab.inc,
+                &Stop { turn: Some(turn.clone()), repeat: false, waiting: None, items: items.to_vec() },
+            )
+            .await
+            .unwrap()[0]
     }
 
     async fn jobs(&self) -> Vec<String> {
-        let page = self.lab.store().planned(self.lab.inc, &self.schedule.name, None, 100).await.unwrap();
+        let page = self
+            .lab
+            .store()
+            .run(self.lab.inc, &ListPlanned { plan: self.schedule.name.clone(), after: None, limit: 100 })
+            .await
+            .unwrap();
         assert_eq!(page.next, None);
         page.jobs.into_iter().map(|(key, _)| key.to_string()).collect()
     }
@@ -261,7 +291,14 @@ async fn a_turn_that_was_left_is_anybodys(kind: Kind) {
     let before = made.lab.backend.dump().await;
     assert_eq!(other(made.say("a", leave).await).holder, None);
     assert_eq!(made.lab.backend.dump().await, before);
-    let refused = made.lab.store().tick(made.lab.inc, &made.schedule, (made.id, first.term), 1).await;
+    let refused = made
+        .lab
+        .store()
+        .run(
+            made.lab.inc,
+            &TakeTick { schedule: made.schedule.clone(), turn: (made.id, first.term), number: 1 },
+        )
+        .await;
     assert_eq!(refusal(refused), Refusal::StaleTerm);
     assert!(held(made.ask("b").await).term > first.term);
 }
@@ -278,7 +315,13 @@ async fn a_turn_asked_for_again_is_the_same_turn(kind: Kind) {
 async fn another_schedule_of_the_same_node_is_another_holder(kind: Kind) {
     let made = Planned::new(kind).await;
     let terms = [made.item(1, None), made.item(2, None), made.item(1, None)];
-    let terms = made.lab.store().term(made.lab.inc, &node("a"), &terms).await.unwrap().replies;
+    let terms = made
+        .lab
+        .store()
+        .run(made.lab.inc, &HoldTurns { node: node("a"), items: terms.to_vec() })
+        .await
+        .unwrap()
+        .replies;
     let seqs: Vec<_> = terms.iter().map(|reply| matches!(reply, TermReply::Held(_))).collect();
     assert_eq!(seqs, [true, false, true]);
     assert_eq!(made.entry().await.seq, 2);
@@ -376,11 +419,27 @@ async fn ticks_need_the_turn(kind: Kind) {
     let (lab, store) = (&made.lab, made.lab.store());
     let later = held(made.say("b", made.item(1, Some((turn.term, 1)))).await).term;
     for turn in [(turn.id, turn.term), (ScheduleId(turn.id.0 + 1), later), (turn.id, Term(0))] {
-        assert_eq!(lab.refused(store.tick(lab.inc, &made.schedule, turn, 1)).await, Refusal::StaleTerm);
+        assert_eq!(
+            lab.refused(store.run(lab.inc, &TakeTick { schedule: made.schedule.clone(), turn, number: 1 }))
+                .await,
+            Refusal::StaleTerm
+        );
     }
-    assert_eq!(lab.refused(store.tick(lab.inc, &ticker("p"), (turn.id, later), 1)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(
+            store.run(lab.inc, &TakeTick { schedule: ticker("p"), turn: (turn.id, later), number: 1 })
+        )
+        .await,
+        Refusal::StaleTerm
+    );
     let end = ScheduleChange::End { id: made.id, term: Some(turn.term) };
-    assert_eq!(lab.refused(store.sched(lab.inc, &made.schedule, &end)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(
+            store.run(lab.inc, &ChangeSchedule { schedule: made.schedule.clone(), change: end.clone() })
+        )
+        .await,
+        Refusal::StaleTerm
+    );
     let end = ScheduleChange::End { id: made.id, term: Some(later) };
     assert_eq!(change(lab, &made.schedule, end).await, None);
 }
@@ -412,9 +471,18 @@ async fn a_plan_finds_its_own_jobs_in_pages(kind: Kind) {
     }
     assert_eq!(made.jobs().await, ["a of p", "b| of p", "c of p", "| of p"]);
     let store = made.lab.store();
-    let page = store.planned(made.lab.inc, &made.schedule.name, None, 2).await.unwrap();
+    let page = store
+        .run(made.lab.inc, &ListPlanned { plan: made.schedule.name.clone(), after: None, limit: 2 })
+        .await
+        .unwrap();
     assert_eq!((page.jobs.len(), page.next.clone()), (2, Some(key("b| of p"))));
-    let rest = store.planned(made.lab.inc, &made.schedule.name, page.next.as_ref(), 3).await.unwrap();
+    let rest = store
+        .run(
+            made.lab.inc,
+            &ListPlanned { plan: made.schedule.name.clone(), after: page.next.clone(), limit: 3 },
+        )
+        .await
+        .unwrap();
     let rest: Vec<_> =
         rest.jobs.into_iter().map(|(key, record)| (key.to_string(), record.unwrap().plan)).collect();
     assert_eq!(rest, [("c of p".to_owned(), "p".to_owned()), ("| of p".to_owned(), "p".to_owned())]);
@@ -442,7 +510,12 @@ async fn a_plan_updates_only_its_own_jobs(kind: Kind) {
     made.dispatch(&turn, &["k"]).await;
     let theirs = made.lab.record("k").await.unwrap().id.to_string();
     let items = [update("hand", "node1.hand", 0, None, "two"), update("k", &theirs, 0, None, "two")];
-    let replies = made.lab.store().update_planned(made.lab.inc, &turn, &items).await.unwrap();
+    let replies = made
+        .lab
+        .store()
+        .run(made.lab.inc, &Update { turn: Some(turn.clone()), items: items.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, [UpdateReply::Absent, UpdateReply::Kept(1)]);
     assert_eq!(made.lab.record("hand").await.unwrap().generation(), 0);
 }
@@ -454,13 +527,36 @@ async fn a_planner_whose_turn_is_over_changes_nothing(kind: Kind) {
     held(made.say("b", made.item(1, Some((turn.term, 1)))).await);
     let (lab, store) = (&made.lab, made.lab.store());
     let items = [lab.item("l", "node1.l")];
-    assert_eq!(lab.refused(store.dispatch_planned(lab.inc, &turn, &items)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(
+            store.run(lab.inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: items.to_vec() })
+        )
+        .await,
+        Refusal::StaleTerm
+    );
     let items = [stop("k", "node1.k", None)];
-    assert_eq!(lab.refused(store.stop_planned(lab.inc, &turn, &items)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(store.run(
+            lab.inc,
+            &Stop { turn: Some(turn.clone()), repeat: false, waiting: None, items: items.to_vec() }
+        ))
+        .await,
+        Refusal::StaleTerm
+    );
     let updates = [update("k", "node1.k", 0, None, "two")];
-    assert_eq!(lab.refused(store.update_planned(lab.inc, &turn, &updates)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(store.run(lab.inc, &Update { turn: Some(turn.clone()), items: updates.to_vec() })).await,
+        Refusal::StaleTerm
+    );
     let unknown = Turn { plan: ScheduleName::new("unknown").unwrap(), ..turn };
-    assert_eq!(lab.refused(store.stop_planned(lab.inc, &unknown, &items)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(store.run(
+            lab.inc,
+            &Stop { turn: Some(unknown.clone()), repeat: false, waiting: None, items: items.to_vec() }
+        ))
+        .await,
+        Refusal::StaleTerm
+    );
 }
 
 async fn a_recovery_ends_every_turn(kind: Kind) {
@@ -471,16 +567,22 @@ async fn a_recovery_ends_every_turn(kind: Kind) {
     made.lab.recover().await;
     let (lab, store) = (&made.lab, made.lab.store());
     assert_eq!(
-        lab.refused(store.term(lab.inc, &node("a"), &[made.item(1, None)])).await,
+        lab.refused(store.run(lab.inc, &HoldTurns { node: node("a"), items: vec![made.item(1, None)] }))
+            .await,
         Refusal::Recovering
     );
-    let tick = store.tick(lab.inc, &made.schedule, (turn.id, turn.term), 1);
-    assert_eq!(lab.refused(tick).await, Refusal::Recovering);
-    store.open_normal(lab.inc).await.unwrap();
-    let tick = store.tick(lab.inc, &made.schedule, (turn.id, turn.term), 1);
-    assert_eq!(lab.refused(tick).await, Refusal::StaleTerm);
+    let tick = TakeTick { schedule: made.schedule.clone(), turn: (turn.id, turn.term), number: 1 };
+    assert_eq!(lab.refused(store.run(lab.inc, &tick)).await, Refusal::Recovering);
+    store.run(lab.inc, &OpenNormal).await.unwrap();
+    assert_eq!(lab.refused(store.run(lab.inc, &tick)).await, Refusal::StaleTerm);
     let items = [lab.item("l", "node1.l")];
-    assert_eq!(lab.refused(store.dispatch_planned(lab.inc, &turn, &items)).await, Refusal::StaleTerm);
+    assert_eq!(
+        lab.refused(
+            store.run(lab.inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: items.to_vec() })
+        )
+        .await,
+        Refusal::StaleTerm
+    );
     assert_eq!(made.jobs().await, ["k"]);
     let next = made.take("b").await;
     assert!(next.term > turn.term, "at once, without having seen anything");
@@ -510,8 +612,12 @@ async fn every_end_of_a_job_takes_it_out_of_its_plan(kind: Kind) {
     made.lab.run_again("handed off", worker).await;
     made.lab.release("handed off", worker, ReleaseMode::HandOff).await;
     assert_eq!(made.jobs().await, ["handed off", "purged"]);
-    made.lab.store().shutdown(made.lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
-    assert_eq!(made.lab.store().purge(made.lab.inc, 10).await.unwrap().len(), 2);
+    made.lab
+        .store()
+        .run(made.lab.inc, &ShutDown { by: node("a"), mode: ShutdownMode::DropQueued })
+        .await
+        .unwrap();
+    assert_eq!(made.lab.store().run(made.lab.inc, &Purge { limit: 10 }).await.unwrap().len(), 2);
     assert!(made.lab.backend.dump().await.get("planned").is_none());
 }
 
@@ -519,11 +625,18 @@ async fn a_pool_that_shuts_down_has_no_new_schedules_and_no_ticks(kind: Kind) {
     let made = Planned::new(kind).await;
     let turn = made.take("a").await;
     let (lab, store) = (&made.lab, made.lab.store());
-    store.shutdown(lab.inc, &node("a"), ShutdownMode::Closing(Duration::from_secs(9))).await.unwrap();
-    let tick = store.tick(lab.inc, &made.schedule, (turn.id, turn.term), 1);
-    assert_eq!(lab.refused(tick).await, Refusal::ShuttingDown);
+    store
+        .run(lab.inc, &ShutDown { by: node("a"), mode: ShutdownMode::Closing(Duration::from_secs(9)) })
+        .await
+        .unwrap();
+    let tick = TakeTick { schedule: made.schedule.clone(), turn: (turn.id, turn.term), number: 1 };
+    assert_eq!(lab.refused(store.run(lab.inc, &tick)).await, Refusal::ShuttingDown);
     let make = ScheduleChange::Create { period: ms(1), first: ms(0) };
-    assert_eq!(lab.refused(store.sched(lab.inc, &plan("new"), &make)).await, Refusal::ShuttingDown);
+    assert_eq!(
+        lab.refused(store.run(lab.inc, &ChangeSchedule { schedule: plan("new"), change: make.clone() }))
+            .await,
+        Refusal::ShuttingDown
+    );
     assert!(change(lab, &made.schedule, make).await.is_some(), "one that is there may be joined");
 }
 
@@ -534,8 +647,12 @@ async fn nothing_of_a_schedule_outlives_the_pool(kind: Kind) {
     made.dispatch(&turn, &["k"]).await;
     made.lab.backend.write_record(&key("k"), b"rubbish").await;
     assert_eq!(made.stop(&turn, "k").await, StopReply::Bad);
-    made.lab.store().shutdown(made.lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
-    made.lab.store().cleanup(made.lab.inc, ms(60_000)).await.unwrap();
+    made.lab
+        .store()
+        .run(made.lab.inc, &ShutDown { by: node("a"), mode: ShutdownMode::DropQueued })
+        .await
+        .unwrap();
+    made.lab.store().run(made.lab.inc, &CleanUp { tombstone: ms(60_000) }).await.unwrap();
     let dump = made.lab.backend.dump().await;
     assert!(dump.get("schedules").is_none() && dump.get("planned").is_none(), "{dump:?}");
 }

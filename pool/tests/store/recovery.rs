@@ -3,11 +3,17 @@
 use tenure_pool::id::{Incarnation, Revision, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
-    DispatchReply, Expired, NotifyItem, NotifyReply, PoolState, Refusal, ReleaseMode, ReleaseReply, Seen,
-    ShutdownMode, StartedItem, StopReply, StoreError, TakeItem,
+    Attend, Begin, Bootstrap, CleanUp, Dispatch, DispatchReply, Drain, DropNotifications, Expire, Expired,
+    Join, ListOwned, Notify, NotifyItem, NotifyReply, OpenNormal, PoolState, PruneConsumers, Purge,
+    ReadHeartbeats, ReadIdentity, ReadPool, ReadState, ReadTime, Reap, Recover, Refusal, Release,
+    ReleaseMode, ReleaseReply, Renew, RestoreGroup, Route, Seen, Settle, ShutDown, ShutdownMode, Started,
+    StartedItem, StopReply, StoreError, Sweep, Take, TakeItem, WorkerBegins, WorkerStarts,
 };
 
-use super::lab::{Kind, Lab, key, ms, node, refusal, release, seen as with_token, stop};
+use super::lab::{
+    Kind, Lab, key, ms, node, recovery, refusal, release, renew, seen as with_token, stop, stopping,
+};
+use super::single::Single as _;
 
 scenarios! {
     a_pool_is_created_once,
@@ -39,9 +45,9 @@ scenarios! {
 
 async fn a_pool_is_created_once(kind: Kind) {
     let mut lab = Lab::blank(kind).await;
-    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Absent);
+    assert_eq!(lab.read(&ReadState).await.unwrap(), PoolState::Absent);
     lab.bootstrap().await;
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let present = PoolState::Present {
         incarnation: Incarnation(lab.backend.now()),
         recovering: true,
@@ -50,12 +56,15 @@ async fn a_pool_is_created_once(kind: Kind) {
         run_id: run_id.clone(),
         closed: Incarnation(0),
     };
-    assert_eq!(lab.store().pool_state().await.unwrap(), present);
+    assert_eq!(lab.read(&ReadState).await.unwrap(), present);
     let before = lab.backend.dump().await;
     lab.backend.advance(1_000).await;
     let again = lab
-        .store()
-        .bootstrap(Seen { token: Token(u64::from(u32::MAX)), ..Seen::default() }, &run_id, &lab.settings)
+        .read(&Bootstrap {
+            seen: Seen { token: Token(u64::from(u32::MAX)), ..Seen::default() },
+            run_id: run_id.clone(),
+            settings: Box::new(lab.settings.clone()),
+        })
         .await
         .unwrap();
     assert_eq!((again.created, again.incarnation), (false, lab.inc));
@@ -68,56 +77,68 @@ async fn tokens_begin_above_all_that_was_seen(kind: Kind) {
     assert_eq!(lab.join().await.worker, WorkerId(floor + 1));
     let mut lab = Lab::blank(kind).await;
     let seen = Seen { token: Token(floor + 1_000_000_000), ..Seen::default() };
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
-    lab.inc = lab.store().bootstrap(seen, &run_id, &lab.settings).await.unwrap().incarnation;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
+    lab.inc = lab
+        .read(&Bootstrap { seen, run_id: run_id.clone(), settings: Box::new(lab.settings.clone()) })
+        .await
+        .unwrap()
+        .incarnation;
     let seen = Seen { token: Token(seen.token.0 + 5), ..seen };
-    lab.inc = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
-    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.inc = lab.step(&Recover { seen, ..recovery(&run_id) }).await.unwrap();
+    lab.step(&OpenNormal).await.unwrap();
     assert_eq!(lab.join().await.worker, WorkerId(seen.token.0 + 1));
 }
 
 async fn incarnations_begin_above_all_that_was_seen(kind: Kind) {
     let mut lab = Lab::blank(kind).await;
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let ahead = Incarnation(lab.backend.now() + 1_000_000);
     let seen = |incarnation| Seen { incarnation, ..Seen::default() };
-    let made = lab.store().bootstrap(seen(ahead), &run_id, &lab.settings).await.unwrap();
+    let made = lab
+        .read(&Bootstrap {
+            seen: seen(ahead),
+            run_id: run_id.clone(),
+            settings: Box::new(lab.settings.clone()),
+        })
+        .await
+        .unwrap();
     assert_eq!((made.created, made.incarnation), (true, Incarnation(ahead.0 + 1)));
-    lab.inc = lab.store().recover(made.incarnation, seen(ahead), &run_id, "").await.unwrap();
+    lab.inc =
+        lab.store().run(made.incarnation, &Recover { seen: seen(ahead), ..recovery(&run_id) }).await.unwrap();
     assert_eq!(lab.inc, Incarnation(ahead.0 + 2), "above the one that there is");
-    lab.inc = lab.store().recover(lab.inc, seen(Incarnation(ahead.0 + 9)), &run_id, "").await.unwrap();
+    lab.inc = lab.step(&Recover { seen: seen(Incarnation(ahead.0 + 9)), ..recovery(&run_id) }).await.unwrap();
     assert_eq!(lab.inc, Incarnation(ahead.0 + 10), "above one that the store has forgotten");
 }
 
 /// The refusal of each step that takes an incarnation.
 async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
-    let (store, worker, router) = (lab.store(), WorkerId(5), node("router"));
-    let revision = Revision(1);
-    vec![
-        refusal(store.recover(inc, Seen::default(), "x", "").await),
-        refusal(store.open_normal(inc).await),
-        refusal(store.join(inc, &lab.request()).await),
-        refusal(store.settle(inc, worker).await),
-        refusal(store.renew(inc, Seen::default(), None, &[worker]).await),
-        refusal(store.drain(inc, worker).await),
-        refusal(store.expire(inc, worker, None).await),
-        refusal(store.reap(inc, worker, 10).await),
-        refusal(store.dispatch(inc, Revision(0), &[lab.item("k", "node1.k")]).await),
-        refusal(store.route(inc, revision, &[], &[(key("k"), None)]).await),
-        refusal(store.begin(inc, worker, &[], &[(key("k"), Token(1))]).await),
-        refusal(store.started(inc, worker, &[started("k", Token(1))]).await),
-        refusal(store.release(inc, worker, &[], &[release("k", Token(1), ReleaseMode::Delete)]).await),
-        refusal(store.stop(inc, false, None, &[stop("k", "node1.k", None)]).await),
-        refusal(store.notify(inc, &[notification("k")]).await),
-        refusal(store.take(inc, worker, &[], &[take("k", Token(1))]).await),
-        refusal(store.drop_notifications(inc, &key("k"), 0).await),
-        refusal(store.sweep(inc, 10, None).await),
-        refusal(store.owned(inc, worker, None, 10).await),
-        refusal(store.shutdown(inc, &router, ShutdownMode::DropQueued).await),
-        refusal(store.purge(inc, 10).await),
-        refusal(store.cleanup(inc, ms(1_000)).await),
-        refusal(store.restore_group(inc).await),
-        refusal(store.prune_consumers(inc, ms(0)).await),
+    let (worker, key, token) = (WorkerId(5), key("k"), Token(1));
+    let begins = vec![WorkerBegins { worker, finished: vec![], jobs: vec![(key.clone(), token)] }];
+    refusals![lab.store(), inc;
+        recovery("x"),
+        OpenNormal,
+        Join { request: Box::new(lab.request()) },
+        Settle { worker },
+        renew(&[worker]),
+        Drain { workers: vec![worker] },
+        Expire { workers: vec![(worker, None)] },
+        Reap { worker, limit: 10 },
+        Dispatch { turn: None, ring: Some(Revision(0)), items: vec![lab.item("k", "node1.k")] },
+        Route { ring: Revision(1), entries: vec![], jobs: vec![(key.clone(), None)] },
+        Begin { begins },
+        Started { starts: vec![WorkerStarts { worker, items: vec![started("k", token)] }] },
+        Release { worker, finished: vec![], items: vec![release("k", token, ReleaseMode::Delete)] },
+        stopping(vec![stop("k", "node1.k", None)]),
+        Notify { items: vec![notification("k")] },
+        Take { worker, finished: vec![], items: vec![take("k", token)] },
+        DropNotifications { key, through: 0 },
+        Sweep { limit: 10, kick: None },
+        ListOwned { worker, after: None, limit: 10 },
+        ShutDown { by: node("router"), mode: ShutdownMode::DropQueued },
+        Purge { limit: 10 },
+        CleanUp { tombstone: ms(1_000) },
+        RestoreGroup,
+        PruneConsumers { idle: ms(0) },
     ]
 }
 
@@ -138,8 +159,8 @@ async fn without_a_pool_every_step_is_refused(kind: Kind) {
     for refusal in every_step(&lab, Incarnation(1)).await {
         assert_eq!(refusal, Refusal::NoPool);
     }
-    assert_eq!(lab.store().pool_state().await.unwrap(), PoolState::Absent);
-    let events = lab.store().pool_events(&node("router"), 10, ms(0)).await.unwrap();
+    assert_eq!(lab.read(&ReadState).await.unwrap(), PoolState::Absent);
+    let events = lab.read(&ReadPool { consumer: node("router"), max: 10, block: ms(0) }).await.unwrap();
     assert_eq!(events, None, "there is no consumer group");
 }
 
@@ -157,7 +178,7 @@ async fn the_first_recovery_wins(kind: Kind) {
     let before = lab.inc;
     lab.recover().await;
     assert!(lab.inc > before, "also within the same ms");
-    let refusal = lab.refused(lab.store().recover(before, Seen::default(), "x", "")).await;
+    let refusal = lab.refused(lab.store().run(before, &recovery("x"))).await;
     assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
     lab.backend.set_clock(lab.backend.now() - 60_000).await;
     let before = lab.inc;
@@ -173,9 +194,9 @@ async fn recovery_keeps_what_survived(kind: Kind) {
     lab.recover().await;
     assert_eq!(lab.record("a").await.unwrap().state, JobState::Running);
     assert_eq!(lab.record("b").await.unwrap().state, JobState::Queued);
-    lab.store().expire(lab.inc, worker, Some(1)).await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    assert_eq!(lab.store().reap(lab.inc, worker, 10).await.unwrap().count, 1);
+    lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
+    assert_eq!(lab.step(&Reap { worker, limit: 10 }).await.unwrap().count, 1);
     let next = lab.worker().await;
     lab.run_again("a", next).await;
     lab.run_again("b", next).await;
@@ -189,15 +210,26 @@ async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
     let token = lab.token("a").await;
     lab.recover().await;
     let (store, inc) = (lab.store(), lab.inc);
-    assert_eq!(lab.refused(store.join(inc, &lab.request())).await, Refusal::Recovering);
-    assert_eq!(lab.refused(store.reap(inc, worker, 10)).await, Refusal::Recovering);
-    assert_eq!(lab.refused(store.sweep(inc, 10, Some(0))).await, Refusal::Recovering);
+    assert_eq!(
+        lab.refused(store.run(inc, &Join { request: Box::new(lab.request()) })).await,
+        Refusal::Recovering
+    );
+    assert_eq!(lab.refused(store.run(inc, &Reap { worker, limit: 10 })).await, Refusal::Recovering);
+    assert_eq!(lab.refused(store.run(inc, &Sweep { limit: 10, kick: Some(0) })).await, Refusal::Recovering);
     let revision = lab.revision().await;
     let jobs = [(key("a"), Some(worker))];
-    assert_eq!(lab.refused(store.route(inc, revision, &[], &jobs)).await, Refusal::Recovering);
+    assert_eq!(
+        lab.refused(store.run(inc, &Route { ring: revision, entries: Vec::new(), jobs: jobs.to_vec() }))
+            .await,
+        Refusal::Recovering
+    );
     let jobs = [(key("a"), token)];
-    assert_eq!(lab.refused(store.begin(inc, worker, &[], &jobs)).await, Refusal::Recovering);
-    assert_eq!(lab.refused(store.take(inc, worker, &[], &[take("a", token)])).await, Refusal::Recovering);
+    assert_eq!(lab.refused(store.begin_one(inc, worker, &[], &jobs)).await, Refusal::Recovering);
+    assert_eq!(
+        lab.refused(store.run(inc, &Take { worker, finished: Vec::new(), items: vec![take("a", token)] }))
+            .await,
+        Refusal::Recovering
+    );
 }
 
 async fn phase_r_lets_work_end(kind: Kind) {
@@ -207,16 +239,16 @@ async fn phase_r_lets_work_end(kind: Kind) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.run("b", "node1.b", worker).await;
     lab.recover().await;
-    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    let renewal = lab.step(&renew(&[worker])).await.unwrap();
     assert!(renewal.recovering);
     assert!(lab.started("a", worker).await);
     assert_eq!(lab.release("a", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
     assert_eq!(lab.stop("b", "node1.b", Some(worker)).await, StopReply::Stopping);
     assert_eq!(lab.release("b", worker, ReleaseMode::HandOff).await, ReleaseReply::Deleted);
-    assert_eq!(lab.store().owned(lab.inc, worker, None, 10).await.unwrap().jobs, []);
-    lab.store().settle(lab.inc, standby).await.unwrap();
-    lab.store().drain(lab.inc, worker).await.unwrap();
-    assert_eq!(lab.store().expire(lab.inc, worker, None).await.unwrap(), Expired::Done);
+    assert_eq!(lab.step(&ListOwned { worker, after: None, limit: 10 }).await.unwrap().jobs, []);
+    lab.step(&Settle { worker: standby }).await.unwrap();
+    lab.store().drain_one(lab.inc, worker).await.unwrap();
+    assert_eq!(lab.store().expire_one(lab.inc, worker, None).await.unwrap(), Expired::Done);
     assert_eq!(lab.token("a").await, token, "a hand-off mints nothing");
 }
 
@@ -224,11 +256,19 @@ async fn phase_r_does_not_say_that_a_worker_has_left(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.backend.wipe().await;
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
-    lab.inc = lab.store().bootstrap(Seen::default(), &run_id, &lab.settings).await.unwrap().incarnation;
-    assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Recovering);
-    lab.store().open_normal(lab.inc).await.unwrap();
-    assert_eq!(lab.refused(lab.store().drain(lab.inc, worker)).await, Refusal::Fenced);
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
+    lab.inc = lab
+        .read(&Bootstrap {
+            seen: Seen::default(),
+            run_id: run_id.clone(),
+            settings: Box::new(lab.settings.clone()),
+        })
+        .await
+        .unwrap()
+        .incarnation;
+    assert_eq!(lab.refused(lab.store().drain_one(lab.inc, worker)).await, Refusal::Recovering);
+    lab.step(&OpenNormal).await.unwrap();
+    assert_eq!(lab.refused(lab.store().drain_one(lab.inc, worker)).await, Refusal::Fenced);
 }
 
 async fn phase_r_asks_to_retry_what_may_run_unseen(kind: Kind) {
@@ -263,12 +303,12 @@ async fn the_pool_opens_when_the_last_member_is_gone(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.join().await.worker);
     lab.recover().await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(first));
-    lab.store().expire(lab.inc, first, Some(1)).await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(second));
-    lab.store().expire(lab.inc, second, Some(1)).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(first));
+    lab.store().expire_one(lab.inc, first, Some(1)).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(second));
+    lab.store().expire_one(lab.inc, second, Some(1)).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+        assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     }
     lab.join().await;
 }
@@ -276,23 +316,30 @@ async fn the_pool_opens_when_the_last_member_is_gone(kind: Kind) {
 async fn an_unblessed_client_sends_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     let other = lab.backend.client();
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let is_refused = |answer: Result<u64, StoreError>| match answer {
         Err(StoreError::OtherServer { run_id: answered }) => assert_eq!(answered, run_id),
         other => panic!("{other:?}"),
     };
-    is_refused(other.server_time().await);
+    is_refused(other.read(&ReadTime).await);
     other.bless("somebody-else");
-    is_refused(other.server_time().await);
-    assert_eq!(other.pool_state().await.unwrap(), lab.store().pool_state().await.unwrap());
-    assert_eq!(other.server_identity().await.unwrap().run_id, run_id);
+    is_refused(other.read(&ReadTime).await);
+    assert_eq!(other.read(&ReadState).await.unwrap(), lab.read(&ReadState).await.unwrap());
+    assert_eq!(other.read(&ReadIdentity).await.unwrap().run_id, run_id);
     other.server_checks().await.unwrap();
-    let known = other.bootstrap(Seen::default(), "x", &lab.settings).await.unwrap();
+    let known = other
+        .read(&Bootstrap {
+            seen: Seen::default(),
+            run_id: "x".to_owned(),
+            settings: Box::new(lab.settings.clone()),
+        })
+        .await
+        .unwrap();
     assert_eq!((known.created, known.incarnation), (false, lab.inc));
     other.bless(&run_id);
-    other.server_time().await.unwrap();
+    other.read(&ReadTime).await.unwrap();
     other.close().await;
-    lab.store().server_time().await.unwrap();
+    lab.read(&ReadTime).await.unwrap();
 }
 
 async fn a_lease_shares_the_blessing(kind: Kind) {
@@ -300,13 +347,11 @@ async fn a_lease_shares_the_blessing(kind: Kind) {
     let worker = lab.worker().await;
     let client = lab.backend.client();
     let lease = client.apart();
-    assert!(matches!(
-        lease.renew(lab.inc, Seen::default(), None, &[worker]).await,
-        Err(StoreError::OtherServer { .. })
-    ));
-    lab.backend.bless(&*client).await;
-    lease.renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
-    assert_eq!(lease.expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
+    let renewed = lease.run(lab.inc, &renew(&[worker])).await;
+    assert!(matches!(renewed, Err(StoreError::OtherServer { .. })), "{renewed:?}");
+    lab.backend.bless(&client).await;
+    lease.run(lab.inc, &renew(&[worker])).await.unwrap();
+    assert_eq!(lease.expire_one(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
     lease.close().await;
     client.close().await;
 }
@@ -316,15 +361,15 @@ async fn a_key_that_is_lost_alone_is_noticed_by_the_next_renewal(kind: Kind) {
         let mut lab = Lab::new(kind).await;
         let worker = lab.worker().await;
         lab.run("a", "node1.a", worker).await;
-        lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+        lab.step(&renew(&[worker])).await.unwrap();
         lab.backend.lose(lost).await;
         let before = lab.backend.dump().await;
         let renewal =
-            lab.store().renew(lab.inc, with_token(Token(u64::from(u32::MAX))), None, &[worker]).await;
+            lab.step(&Renew { seen: with_token(Token(u64::from(u32::MAX))), ..renew(&[worker]) }).await;
         assert_eq!(refusal(renewal), Refusal::Lost(sign.into()), "{lost}");
         assert_eq!(lab.backend.dump().await, before, "nothing is renewed");
         lab.recover().await;
-        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+        let renewal = lab.step(&renew(&[worker])).await.unwrap();
         assert!(renewal.recovering, "in phase R it is being repaired");
     }
 }
@@ -338,41 +383,41 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     for name in ["x", "y"] {
         lab.backend.write_index(WorkerId(5), &key(name)).await;
     }
-    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Seen::default(), None, &[stray]).await;
-    assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()));
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
-    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "r").await.unwrap();
-    lab.store().attend(lab.inc, stray, None, 10).await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    assert_eq!(renew(&lab).await.unwrap().damage, "r");
+    let renewed = async |lab: &Lab| lab.step(&renew(&[stray])).await;
+    assert_eq!(refusal(renewed(&lab).await), Refusal::Lost("r".into()));
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
+    lab.inc = lab.step(&Recover { lost: "r".to_owned(), ..recovery(&run_id) }).await.unwrap();
+    lab.step(&Attend { worker: stray, after: None, limit: 10 }).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
+    assert_eq!(renewed(&lab).await.unwrap().damage, "r");
     lab.backend.lose("workers").await;
-    assert_eq!(refusal(renew(&lab).await), Refusal::Lost("mr".into()), "another loss");
-    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "mr").await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(refusal(renewed(&lab).await), Refusal::Lost("mr".into()), "another loss");
+    lab.inc = lab.step(&Recover { lost: "mr".to_owned(), ..recovery(&run_id) }).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     let stray = lab.worker().await;
     lab.backend.lose("owners").await;
-    let renew = async |lab: &Lab| lab.store().renew(lab.inc, Seen::default(), None, &[stray]).await;
-    assert_eq!(renew(&lab).await.unwrap().damage, "r", "while a job waits, sizes may fit by chance");
+    let renewed = async |lab: &Lab| lab.step(&renew(&[stray])).await;
+    assert_eq!(renewed(&lab).await.unwrap().damage, "r", "while a job waits, sizes may fit by chance");
     lab.stop("a", "node1.a", None).await;
-    assert_eq!(renew(&lab).await.unwrap().damage, "", "both are gone");
+    assert_eq!(renewed(&lab).await.unwrap().damage, "", "both are gone");
     for name in ["x", "y"] {
         lab.backend.write_index(WorkerId(5), &key(name)).await;
     }
-    assert_eq!(refusal(renew(&lab).await), Refusal::Lost("r".into()), "it is a new one");
+    assert_eq!(refusal(renewed(&lab).await), Refusal::Lost("r".into()), "it is a new one");
 }
 
 async fn a_recovery_keeps_the_signs_that_are_known(kind: Kind) {
     let mut lab = Lab::new(kind).await;
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let worker = lab.worker().await;
     lab.dispatch("a", "node1.a").await;
     lab.backend.lose("payloads").await;
     for signs in ["p", "m", ""] {
-        lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, signs).await.unwrap();
+        lab.inc = lab.step(&Recover { lost: signs.to_owned(), ..recovery(&run_id) }).await.unwrap();
     }
-    lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
-    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    lab.step(&Attend { worker, after: None, limit: 10 }).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
+    let renewal = lab.step(&renew(&[worker])).await.unwrap();
     assert_eq!(renewal.damage, "p", "the members are there, the payloads are lost");
 }
 
@@ -389,30 +434,30 @@ async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
             "a record" => lab.backend.write_record(&key("a"), b"garbage").await,
             _ => lab.backend.write_index(WorkerId(5), &key("a")).await,
         }
-        let renew = async |lab: &Lab| lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await;
-        let Refusal::Lost(signs) = refusal(renew(&lab).await) else { panic!("{damage}: not noticed") };
-        let run_id = lab.store().server_identity().await.unwrap().run_id;
-        lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, &signs).await.unwrap();
-        lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
-        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+        let renewed = async |lab: &Lab| lab.step(&renew(&[worker])).await;
+        let Refusal::Lost(signs) = refusal(renewed(&lab).await) else { panic!("{damage}: not noticed") };
+        let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
+        lab.inc = lab.step(&Recover { lost: signs.clone(), ..recovery(&run_id) }).await.unwrap();
+        lab.step(&Attend { worker, after: None, limit: 10 }).await.unwrap();
+        assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
         for n in 0..3 {
             let name = format!("job-{n}");
-            assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}");
+            assert_eq!(renewed(&lab).await.unwrap().damage, signs, "{damage}");
             lab.run(&name, &format!("node1.{name}"), worker).await;
-            assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}, beside a job that runs");
+            assert_eq!(renewed(&lab).await.unwrap().damage, signs, "{damage}, beside a job that runs");
             lab.release(&name, worker, ReleaseMode::Fail).await;
-            assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}, beside one that waits");
+            assert_eq!(renewed(&lab).await.unwrap().damage, signs, "{damage}, beside one that waits");
             lab.run_again(&name, worker).await;
             lab.release(&name, worker, ReleaseMode::Delete).await;
         }
-        assert_eq!(renew(&lab).await.unwrap().damage, signs, "{damage}");
+        assert_eq!(renewed(&lab).await.unwrap().damage, signs, "{damage}");
     }
 }
 
 async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
     let lab = Lab::new(kind).await;
     let renews = async |worker: WorkerId| {
-        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+        let renewal = lab.step(&renew(&[worker])).await.unwrap();
         assert_eq!((renewal.damage.as_str(), renewal.evicts), ("", None));
     };
     renews(WorkerId(5)).await;
@@ -422,7 +467,7 @@ async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
     renews(worker).await;
     lab.run("b", "node1.b", worker).await;
     renews(worker).await;
-    lab.store().drain(lab.inc, worker).await.unwrap();
+    lab.store().drain_one(lab.inc, worker).await.unwrap();
     renews(worker).await;
     lab.leave(worker).await;
     renews(worker).await;
@@ -433,11 +478,11 @@ async fn who_joins_does_not_hide_that_the_members_were_lost(kind: Kind) {
     let worker = lab.worker().await;
     lab.backend.lose("workers").await;
     let before = lab.backend.dump().await;
-    let refused = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+    let refused = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
     assert_eq!((refused, lab.backend.dump().await), (Refusal::Lost("m".into()), before));
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
-    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, "m").await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
+    lab.inc = lab.step(&Recover { lost: "m".to_owned(), ..recovery(&run_id) }).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     assert_ne!(lab.worker().await, worker, "nobody was left to say that it lives");
 }
 
@@ -445,10 +490,10 @@ async fn a_lost_counter_counts_as_0(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (silent, living) = (lab.worker().await, lab.worker().await);
     lab.backend.lose("heartbeats").await;
-    lab.store().renew(lab.inc, Seen::default(), None, &[living]).await.unwrap();
-    assert_eq!(lab.store().expire(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
-    assert_eq!(lab.store().expire(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
-    assert_eq!(lab.store().expire(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
+    lab.step(&renew(&[living])).await.unwrap();
+    assert_eq!(lab.store().expire_one(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
+    assert_eq!(lab.store().expire_one(lab.inc, silent, Some(1)).await.unwrap(), Expired::Renewed);
+    assert_eq!(lab.store().expire_one(lab.inc, silent, Some(0)).await.unwrap(), Expired::Done);
 }
 
 /// Only on Redis can a counter be damaged. An observer takes a counter that it cannot read for 0.
@@ -460,18 +505,22 @@ async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
     for strange in ["x", "7.5", "1e300", "inf", "99999999999999999999", "\u{e9}", ""] {
         let worker = lab.worker().await;
         lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), strange]).await;
-        let seen = lab.store().heartbeats(None).await.unwrap().get(&worker).copied();
+        let seen = lab.read(&ReadHeartbeats { workers: None }).await.unwrap().get(&worker).copied();
         assert_eq!(seen, None, "{strange:?}");
-        assert_eq!(lab.store().expire(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
-        assert_eq!(lab.store().expire(lab.inc, worker, Some(0)).await.unwrap(), Expired::Done, "{strange:?}");
-        assert_eq!(lab.store().sweep(lab.inc, 10, None).await.unwrap().dead, [worker]);
-        assert!(lab.store().reap(lab.inc, worker, 10).await.unwrap().done);
+        assert_eq!(lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
+        assert_eq!(
+            lab.store().expire_one(lab.inc, worker, Some(0)).await.unwrap(),
+            Expired::Done,
+            "{strange:?}"
+        );
+        assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [worker]);
+        assert!(lab.step(&Reap { worker, limit: 10 }).await.unwrap().done);
     }
     for (text, counter) in [("007", 7), ("+7", 7), ("18446744073709551615", u64::MAX)] {
         let worker = lab.worker().await;
         lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), text]).await;
-        assert_eq!(lab.store().heartbeats(None).await.unwrap()[&worker], counter);
-        assert_eq!(lab.store().expire(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
+        assert_eq!(lab.read(&ReadHeartbeats { workers: None }).await.unwrap()[&worker], counter);
+        assert_eq!(lab.store().expire_one(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
     }
 }
 
@@ -490,28 +539,28 @@ async fn a_recovery_waits_for_members_and_for_nothing_else(kind: Kind) {
     lab.recover().await;
     if matches!(kind, Kind::Redis) {
         let damaged = Some(WorkerId(6));
-        assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), damaged, "it has been heard of");
-        assert_eq!(lab.store().expire(lab.inc, WorkerId(6), Some(3)).await.unwrap(), Expired::Done);
+        assert_eq!(lab.step(&OpenNormal).await.unwrap(), damaged, "it has been heard of");
+        assert_eq!(lab.store().expire_one(lab.inc, WorkerId(6), Some(3)).await.unwrap(), Expired::Done);
     }
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), Some(worker));
-    lab.store().attend(lab.inc, worker, None, 10).await.unwrap();
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(worker));
+    lab.step(&Attend { worker, after: None, limit: 10 }).await.unwrap();
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
 }
 
 async fn an_incarnation_that_no_pool_has_is_not_counted_from(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let beyond = Incarnation((1 << 53) + 1);
     let seen = Seen { incarnation: beyond, ..Seen::default() };
     lab.backend.advance(1_000).await;
-    let next = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
+    let next = lab.step(&Recover { seen, ..recovery(&run_id) }).await.unwrap();
     assert_eq!(next, Incarnation(lab.backend.now()));
     if let Kind::Memory = kind {
         return; // Nobody can write there.
     }
     lab.backend.write_meta("incarnation", Some(&beyond.to_string())).await;
     lab.backend.advance(1_000).await;
-    let next = lab.store().recover(beyond, Seen::default(), &run_id, "").await.unwrap();
+    let next = lab.store().run(beyond, &recovery(&run_id)).await.unwrap();
     assert_eq!(next, Incarnation(lab.backend.now()));
 }
 
@@ -522,24 +571,24 @@ async fn a_revision_that_no_map_has_begins_anew(kind: Kind) {
         return;
     }
     lab.join().await;
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let beyond = (Revision::LAST.0 + 1).to_string();
     let mut inc = lab.inc;
     for damage in [Some("x"), Some(""), Some("-1"), Some("18446744073709551616"), Some(&*beyond), None] {
         for field in ["workers_revision", "settings_revision"] {
             lab.backend.write_meta(field, damage).await;
         }
-        let state = lab.store().pool_state().await.unwrap();
+        let state = lab.read(&ReadState).await.unwrap();
         let PoolState::Present { members, settings, .. } = state else { panic!("{state:?}") };
         assert!(members > Revision::LAST && settings > Revision::LAST, "{damage:?}");
-        let renewal = lab.store().renew(inc, Seen::default(), None, &[]).await.unwrap();
+        let renewal = lab.store().run(inc, &renew(&[])).await.unwrap();
         assert_eq!((renewal.members, renewal.settings), (members, settings), "{damage:?}");
-        inc = lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
+        inc = lab.store().run(inc, &recovery(&run_id)).await.unwrap();
         for field in ["workers_revision", "settings_revision"] {
             assert_eq!(lab.field("pool", field).await.as_deref(), Some("0"), "{field} after {damage:?}");
         }
     }
     lab.backend.write_meta("workers_revision", Some("7")).await;
-    lab.store().recover(inc, Seen::default(), &run_id, "").await.unwrap();
+    lab.store().run(inc, &recovery(&run_id)).await.unwrap();
     assert_eq!(lab.revision().await, Revision(7), "one that a map may have stays");
 }

@@ -6,10 +6,11 @@ use tenure_pool::id::Token;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, DispatchReply, ReleaseItem, ReleaseMode, ReleaseReply, Seen, ShutdownMode, StopReply,
+    Cursors, DispatchReply, ReadNode, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew, ShutDown,
+    ShutdownMode, StopReply, Sweep,
 };
 
-use super::lab::{Kind, Lab, NEVER, key, ms, node, release};
+use super::lab::{Kind, Lab, NEVER, key, ms, node, release, renew};
 
 scenarios! {
     a_handed_off_job_starts_anew,
@@ -140,7 +141,7 @@ async fn a_long_run_counts_as_healthy(kind: Kind) {
 async fn too_many_failures_park_a_job(kind: Kind) {
     let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     let worker = lab.worker().await;
-    lab.store().renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
+    lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
     let token = lab.run_again("k", worker).await;
@@ -157,7 +158,10 @@ async fn too_many_failures_park_a_job(kind: Kind) {
     assert_eq!(lab.field("errors", "k").await.as_deref(), Some("e:boom"));
     assert_eq!(lab.score("queue", "k").await, None);
     assert!(lab.starts().await.is_empty());
-    let told = lab.store().node_events(&node("node1"), &Cursors::default(), 10, ms(0)).await.unwrap();
+    let told = lab
+        .read(&ReadNode { node: node("node1"), cursors: Cursors::default(), max: 10, block: ms(0) })
+        .await
+        .unwrap();
     assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "parked".to_owned())]);
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Parked);
     assert_eq!(lab.stop("k", "node1.g", None).await, StopReply::Deleted);
@@ -196,7 +200,7 @@ async fn a_delayed_job_waits_for_the_sweeper(kind: Kind) {
     }
     assert!(lab.starts().await.is_empty());
     lab.backend.advance(700).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.starts().await[0].1, [(key("a"), 0)]);
 }
 
@@ -210,7 +214,7 @@ async fn a_batch_announces_its_jobs_in_one_event(kind: Kind) {
         items.push(release(name, token, ReleaseMode::HandOff));
     }
     items[1].mode = ReleaseMode::Delete;
-    let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
     assert_eq!(replies, [ReleaseReply::Queued, ReleaseReply::Deleted, ReleaseReply::Queued]);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [[(key("a"), 0), (key("c"), 0)]]);
@@ -228,7 +232,7 @@ async fn only_the_owner_releases(kind: Kind) {
         release("absent", token, ReleaseMode::Delete),
         release("queued", Token(0), ReleaseMode::Delete),
     ];
-    let replies = lab.store().release(lab.inc, worker, &[], &items).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.to_vec() }).await.unwrap();
     assert_eq!(replies, [ReleaseReply::Stale; 4]);
     assert_eq!(lab.release_item(other, release("k", token, ReleaseMode::Delete)).await, ReleaseReply::Stale);
     assert_eq!(lab.backend.dump().await, before);
@@ -241,7 +245,10 @@ async fn a_release_may_be_repeated(kind: Kind) {
         let name = format!("k{at}");
         let token = lab.run(&name, &format!("node1.g{at}"), worker).await;
         let item = release(&name, token, mode);
-        let replies = lab.store().release(lab.inc, worker, &[], &[item.clone(), item.clone()]).await.unwrap();
+        let replies = lab
+            .step(&Release { worker, finished: Vec::new(), items: vec![item.clone(), item.clone()] })
+            .await
+            .unwrap();
         assert_eq!(replies[1], ReleaseReply::Stale);
         let before = lab.backend.dump().await;
         assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Stale);
@@ -292,7 +299,7 @@ async fn a_stopping_pool_keeps_nothing(kind: Kind) {
         tokens.push(lab.run(name, &format!("node1.!{name}"), worker).await);
     }
     assert_eq!(lab.stop("stopped", "node1.!stopped", Some(worker)).await, StopReply::Stopping);
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     for ((name, mode, result, outcome), token) in cases.into_iter().zip(tokens) {
         let item = ReleaseItem { result: result.into(), ..release(name, token, mode) };
         assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tenure_pool::id::Revision;
 use tenure_pool::member::{MemberState, Members};
 use tenure_pool::settings::StoredSettings;
-use tenure_pool::store::ShutdownMode;
+use tenure_pool::store::{CleanUp, ReadPool, ShutDown, ShutdownMode};
 use tokio::sync::watch::Receiver;
 
 use super::lab::{Kind, Lab, ms, node};
+use super::single::Single as _;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -44,12 +45,12 @@ async fn members_are_followed(kind: Kind) {
     assert_eq!(seen.entries[&seat.worker], seat.member);
     lab.dispatch("there", "node1.there").await;
     let standby = lab.join().await.worker;
-    lab.store().drain(lab.inc, seat.worker).await.unwrap();
+    lab.store().drain_one(lab.inc, seat.worker).await.unwrap();
     let revision = lab.revision().await;
     let seen = members(&mut watch, |members| members.revision == revision).await;
     let states: Vec<_> = seen.entries.values().map(|member| (member.state, member.slot)).collect();
     assert_eq!(states, [(MemberState::Draining, Some(0)), (MemberState::Up, Some(0))]);
-    lab.store().expire(lab.inc, seat.worker, None).await.unwrap();
+    lab.store().expire_one(lab.inc, seat.worker, None).await.unwrap();
     let seen = members(&mut watch, |members| members.revision > revision).await;
     assert_eq!(seen.entries.keys().collect::<Vec<_>>(), [&standby]);
 }
@@ -62,7 +63,7 @@ async fn settings_are_followed(kind: Kind) {
     let mut expected = lab.settings.fields();
     expected.sort();
     assert_eq!((fields, seen.flag()), (expected, None));
-    let flag = lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    let flag = lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     let seen = settings(&mut watch, |settings| settings.flag().is_some()).await;
     assert_eq!((seen.flag(), seen.revision), (flag, Revision(2)));
 }
@@ -83,9 +84,9 @@ async fn a_closed_pool_has_no_members(kind: Kind) {
     let worker = lab.worker().await;
     let mut watch = lab.store().members();
     members(&mut watch, |members| members.entries.contains_key(&worker)).await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     lab.leave(worker).await;
-    lab.store().cleanup(lab.inc, SOON).await.unwrap();
+    lab.step(&CleanUp { tombstone: SOON }).await.unwrap();
     let seen = members(&mut watch, |members| members.incarnation.is_none()).await;
     assert!(seen.entries.is_empty());
 }
@@ -100,7 +101,7 @@ async fn a_hint_makes_a_replica_look(kind: Kind) {
     let seen = members(&mut watch, |members| members.incarnation.is_none()).await;
     assert_eq!(seen.revision, Revision(0));
     lab.store().expect(lab.inc, Revision(9), Revision(9));
-    assert_eq!(lab.store().pool_events(&node("n1"), 1, ms(0)).await.unwrap(), None);
+    assert_eq!(lab.read(&ReadPool { consumer: node("n1"), max: 1, block: ms(0) }).await.unwrap(), None);
 }
 
 async fn changes_without_a_revision_are_read_again_on_request(kind: Kind) {

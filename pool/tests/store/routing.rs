@@ -2,7 +2,10 @@
 
 use tenure_pool::id::Revision;
 use tenure_pool::record::JobState;
-use tenure_pool::store::{Cursors, NodeEvents, Refusal, ReleaseMode, RouteReply, ShutdownMode, WorkerEvent};
+use tenure_pool::store::{
+    ClaimPool, Cursors, NodeEvents, ReadNode, Refusal, ReleaseMode, Route, RouteReply, ShutDown,
+    ShutdownMode, WorkerEvent,
+};
 
 use super::lab::{Kind, Lab, key, ms, node};
 
@@ -22,7 +25,9 @@ async fn events(lab: &Lab, workers: &[tenure_pool::id::WorkerId]) -> NodeEvents 
         workers: workers.iter().map(|worker| (*worker, Cursors::default().node)).collect(),
         ..Cursors::default()
     };
-    lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap()
+    lab.read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap()
 }
 
 async fn a_routed_job_is_assigned_and_its_worker_told(kind: Kind) {
@@ -48,7 +53,10 @@ async fn one_call_mints_one_token(kind: Kind) {
     let items: Vec<_> = names.iter().map(|name| lab.item(name, &format!("node1.{name}"))).collect();
     lab.dispatch_all(&items).await;
     let jobs = [(key("a"), Some(first)), (key("b"), Some(second)), (key("c"), Some(first))];
-    let replies = lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    let replies = lab
+        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, [RouteReply::Routed; 3]);
     let token = lab.token("a").await;
     assert_eq!((lab.token("b").await, lab.token("c").await), (token, token));
@@ -78,10 +86,16 @@ async fn a_job_is_assigned_once(kind: Kind) {
     let (worker, other) = (lab.worker().await, lab.worker().await);
     lab.dispatch("k", "node1.g").await;
     let jobs = [(key("k"), Some(worker)), (key("k"), Some(other))];
-    let replies = lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    let replies = lab
+        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, [RouteReply::Routed, RouteReply::Done]);
     let before = lab.backend.dump().await;
-    let replies = lab.store().route(lab.inc, lab.revision().await, &[], &jobs).await.unwrap();
+    let replies = lab
+        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, [RouteReply::Done; 2]);
     assert_eq!(lab.route_all(&["absent"], Some(worker)).await, [RouteReply::Done]);
     let starts = lab.backend.dump().await.lines().len();
@@ -105,7 +119,8 @@ async fn a_stale_ring_assigns_nothing(kind: Kind) {
     let current = lab.revision().await;
     let stale = Revision(current.0 - 1);
     let jobs = [(key("k"), Some(worker))];
-    let refusal = lab.refused(lab.store().route(lab.inc, stale, &entries, &jobs)).await;
+    let refusal =
+        lab.refused(lab.step(&Route { ring: stale, entries: entries.to_vec(), jobs: jobs.to_vec() })).await;
     assert_eq!(refusal, Refusal::StaleRing(current));
 }
 
@@ -114,11 +129,18 @@ async fn a_closing_pool_still_routes(kind: Kind) {
     let worker = lab.worker().await;
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(ms(9_000))).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
     lab.run_again("a", worker).await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     let (inc, revision) = (lab.inc, lab.revision().await);
-    let refusal = lab.refused(lab.store().route(inc, revision, &[], &[(key("b"), Some(worker))])).await;
+    let refusal = lab
+        .refused(
+            lab.store().run(
+                inc,
+                &Route { ring: revision, entries: Vec::new(), jobs: vec![(key("b"), Some(worker))] },
+            ),
+        )
+        .await;
     assert_eq!(refusal, Refusal::ShuttingDown);
 }
 
@@ -130,9 +152,12 @@ async fn entries_are_acknowledged_whole(kind: Kind) {
     let entries: Vec<_> = lab.starts().await.into_iter().map(|(entry, _)| entry).collect();
     assert_eq!(lab.field("starts.routers", "router").await.as_deref(), Some("2"));
     let jobs = [(key("a"), Some(worker))];
-    lab.store().route(lab.inc, lab.revision().await, &entries[..1], &jobs).await.unwrap();
+    lab.step(&Route { ring: lab.revision().await, entries: entries[..1].to_vec(), jobs: jobs.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(lab.field("starts.routers", "router").await.as_deref(), Some("1"));
-    let left = lab.store().claim_events(&node("heir"), ms(0), 10).await.unwrap().unwrap();
+    let left =
+        lab.read(&ClaimPool { consumer: node("heir"), min_idle: ms(0), max: 10 }).await.unwrap().unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].entry, &left[0].jobs), (entries[1], &vec![(key("b"), 0)]));
 }

@@ -6,7 +6,8 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, DispatchReply, LaterPayload, ReleaseItem, ReleaseMode, ReleaseReply, StopReply,
+    Attest, AttestReply, DispatchReply, LaterPayload, LookUp, OpenNormal, ReadPayload, ReleaseItem,
+    ReleaseMode, ReleaseReply, StopReply, Sweep, Update,
 };
 
 use super::attesting::item;
@@ -64,7 +65,9 @@ impl Lab {
         let of = format!("node1.{name}");
         let token = self.run(name, &of, first).await;
         let saved = self.backend.save().await;
-        self.store().update(self.inc, &[update(name, &of, 0, Some(first), "two")]).await.unwrap();
+        self.step(&Update { turn: None, items: vec![update(name, &of, 0, Some(first), "two")] })
+            .await
+            .unwrap();
         let item = ReleaseItem { ran: Some(0), ..release(name, token, ReleaseMode::Delete) };
         assert_eq!(self.release_item(first, item).await, ReleaseReply::Queued);
         let later = self.run_again(name, second).await;
@@ -78,7 +81,7 @@ impl Lab {
         let record = self.record(name).await.unwrap();
         assert_eq!((record.state, record.owner, record.token), (JobState::Running, Some(worker), token));
         assert_eq!(record.generation(), 1);
-        assert_eq!(self.store().payload(&key(name)).await.unwrap().unwrap(), "two");
+        assert_eq!(self.read(&ReadPayload { key: key(name) }).await.unwrap().unwrap(), "two");
         let found = self.lookup(name, &format!("node1.{name}")).await;
         assert_eq!((found.ended, found.outcome), (false, None), "{name}");
         let dump = self.backend.dump().await;
@@ -236,7 +239,7 @@ async fn a_stop_waits_for_later_runs_and_sticks(kind: Kind) {
     assert_eq!(lab.says(worker, "k", token, ended()).await, AttestReply::Ended);
     assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Recovering);
     lab.attend(worker).await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Ended);
     lab.recover().await;
     assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Ended);
@@ -252,10 +255,10 @@ async fn the_end_of_a_run_says_nothing_of_another_use_of_its_id(kind: Kind) {
     lab.recover().await;
     assert_eq!(lab.says(worker, "!x", token, ended()).await, AttestReply::Ended);
     lab.attend(worker).await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     // The outcome is forgotten, and the id is used again.
     lab.backend.advance(2_000).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     let used = lab.backend.now();
     let again = lab.run("!x", "node2.!x", worker).await;
     lab.stop("!x", "node2.!x", Some(worker)).await;
@@ -293,13 +296,15 @@ async fn the_end_of_a_run_is_forgotten_with_its_dispatch(kind: Kind) {
         assert_eq!(lab.score("ended", &format!("node1.{name}")).await, Some(at + 30_000));
     }
     lab.attend(worker).await;
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     lab.backend.advance(29_999).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert!(lab.field("outcomes", "#node1.said").await.is_some());
     lab.backend.advance(1).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     let dump = lab.backend.dump().await;
     assert_eq!((dump.get("outcomes"), dump.get("ended")), (None, None));
-    assert!(!lab.store().lookup(&[(key("said"), Some(id("node1.said")))]).await.unwrap()[0].ended);
+    assert!(
+        !lab.read(&LookUp { items: vec![(key("said"), Some(id("node1.said")))] }).await.unwrap()[0].ended
+    );
 }

@@ -1,7 +1,7 @@
 //! Settings that change while the pool runs.
 
 use tenure_pool::id::Revision;
-use tenure_pool::store::{Refusal, SettingChange};
+use tenure_pool::store::{ChangeSettings, Join, Refusal, SettingChange};
 
 use super::lab::{Kind, Lab};
 
@@ -20,7 +20,7 @@ fn change(name: &str, from: &str, to: &str) -> SettingChange {
 }
 
 async fn changed(lab: &Lab, changes: &[SettingChange]) -> Revision {
-    lab.store().change_settings(lab.inc, changes).await.unwrap()
+    lab.step(&ChangeSettings { changes: changes.to_vec() }).await.unwrap()
 }
 
 async fn settings_change_together_and_every_replica_hears_of_it(kind: Kind) {
@@ -46,7 +46,7 @@ async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
 async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(kind: Kind) {
     let lab = Lab::new(kind).await;
     let changes = [change("strikes", "3", "5"), change("max_queued", "9", "10")];
-    let refusal = lab.refused(lab.store().change_settings(lab.inc, &changes)).await;
+    let refusal = lab.refused(lab.step(&ChangeSettings { changes: changes.to_vec() })).await;
     let (name, theirs, ours) = ("max_queued".into(), "10000".into(), "9".into());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
@@ -57,19 +57,23 @@ async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
     let fixed = ["protocol", "worker_ttl", "hash_keys", "shard", "shutdown", "no name", ""]
         .map(|name| change(name, "", "1"));
     for change in fixed.into_iter().chain(no_number) {
-        let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&change))).await;
+        let refusal =
+            lab.refused(lab.step(&ChangeSettings { changes: std::slice::from_ref(&change).to_vec() })).await;
         assert_eq!(refusal, Refusal::BadArgument, "{change:?}");
     }
     let twice = [change("strikes", "3", "4"), change("strikes", "3", "5")];
-    assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &twice)).await, Refusal::BadArgument);
-    assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &[])).await, Refusal::BadArgument);
+    assert_eq!(
+        lab.refused(lab.step(&ChangeSettings { changes: twice.to_vec() })).await,
+        Refusal::BadArgument
+    );
+    assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: Vec::new() })).await, Refusal::BadArgument);
 }
 
 async fn a_join_needs_the_changed_settings(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     changed(&lab, &[change("strikes", "3", "5")]).await;
     let request = lab.request();
-    let refusal = lab.refused(lab.store().join(lab.inc, &request)).await;
+    let refusal = lab.refused(lab.step(&Join { request: Box::new(request.clone()) })).await;
     let (name, theirs, ours) = ("strikes".into(), "5".into(), "3".into());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
     lab.settings.strikes = 5;
@@ -89,10 +93,11 @@ async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind
         (change("outcome_retention", "600000", "100000"), change("max_dispatch_deadline", "30000", "200000"));
     // Each alone fits the value that it was made from. Together they do not, so the second is refused.
     let both = [shorter.clone(), longer.clone()];
-    assert_eq!(lab.refused(lab.store().change_settings(lab.inc, &both)).await, Refusal::BadArgument);
+    assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: both.to_vec() })).await, Refusal::BadArgument);
     changed(&lab, std::slice::from_ref(&shorter)).await;
     let before = lab.backend.dump().await;
-    let refusal = lab.refused(lab.store().change_settings(lab.inc, std::slice::from_ref(&longer))).await;
+    let refusal =
+        lab.refused(lab.step(&ChangeSettings { changes: std::slice::from_ref(&longer).to_vec() })).await;
     assert_eq!(refusal, Refusal::BadArgument);
     assert_eq!(lab.backend.dump().await, before);
     changed(&lab, &[longer, change("outcome_retention", "100000", "200000")]).await;

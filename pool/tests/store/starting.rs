@@ -5,8 +5,8 @@ use tenure_pool::id::{Revision, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, DispatchItem, DispatchReply, NotifyOrStartItem, NotifyOrStartReply, ReleaseMode, ReleaseReply,
-    ShutdownMode, WorkerEvent,
+    Cursors, DispatchItem, DispatchReply, NotifyOrStart, NotifyOrStartItem, NotifyOrStartReply, ReadNode,
+    ReadPayload, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, key, ms, node};
@@ -40,7 +40,7 @@ fn item(lab: &Lab, name: &str, id: &str, guess: Option<WorkerId>, body: &str) ->
 }
 
 async fn send(lab: &Lab, items: &[NotifyOrStartItem]) -> Vec<NotifyOrStartReply> {
-    lab.store().notify_or_start(lab.inc, lab.revision().await, items).await.unwrap()
+    lab.step(&NotifyOrStart { ring: lab.revision().await, items: items.to_vec() }).await.unwrap()
 }
 
 async fn send_one(lab: &Lab, item: NotifyOrStartItem) -> NotifyOrStartReply {
@@ -64,7 +64,11 @@ async fn taken(lab: &Lab, name: &str, worker: WorkerId) -> Vec<String> {
 
 async fn told(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+    let events = lab
+        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap()
+        .workers;
     events.into_iter().map(|(_, _, event)| event).collect()
 }
 
@@ -74,7 +78,7 @@ async fn a_job_that_is_not_there_is_accepted_with_its_first(kind: Kind) {
     let (record, now) = (lab.record("k").await.unwrap(), lab.backend.now());
     assert_eq!((record.state, record.owner, record.created), (JobState::Queued, None, now));
     assert_eq!(lab.score("queue", "k").await, Some(now + 2_000));
-    assert_eq!(lab.store().payload(&key("k")).await.unwrap(), Some("payload".into()));
+    assert_eq!(lab.read(&ReadPayload { key: key("k") }).await.unwrap(), Some("payload".into()));
     assert_eq!(lab.queued().await, 1);
     let worker = lab.worker().await;
     lab.run_again("k", worker).await;
@@ -103,7 +107,7 @@ async fn a_started_job_of_another_ring_is_left_to_the_routers(kind: Kind) {
     let mut item = item(&lab, "k", "node1.a", None, "one");
     item.start.worker = Some(worker);
     let before = Revision(lab.revision().await.0 - 1);
-    assert_eq!(lab.store().notify_or_start(lab.inc, before, &[item]).await.unwrap(), [Accepted]);
+    assert_eq!(lab.step(&NotifyOrStart { ring: before, items: vec![item] }).await.unwrap(), [Accepted]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Queued);
     assert_eq!(lab.starts().await.len(), 1);
     assert!(told(&lab, worker).await.is_empty());
@@ -210,7 +214,7 @@ async fn a_start_comes_in_its_time_or_not_at_all(kind: Kind) {
 async fn a_closing_pool_starts_nothing_and_notifies(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("there", "node1.g").await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(ms(9_000))).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
     assert_eq!(changes_nothing(&lab, item(&lab, "new", "node1.n", None, "one")).await, ShuttingDown);
     assert_eq!(send_one(&lab, item(&lab, "there", "node1.t", None, "one")).await, Kept);
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_pool::id::WorkerId;
-use tenure_pool::store::{JoinRequest, Seen, ShutdownMode};
+use tenure_pool::store::{CleanUp, Join, JoinRequest, ReadStatuses, Renew, Settle, ShutDown, ShutdownMode};
 
-use super::lab::{Kind, Lab, ms, node};
+use super::lab::{Kind, Lab, ms, node, renew};
 
 scenarios! {
     a_node_says_the_last_thing_that_it_said,
@@ -21,28 +21,27 @@ impl Lab {
     async fn say(&self, name: &str, workers: &[WorkerId], status: &'static str) {
         let (node, status) = (node(name), Bytes::from_static(status.as_bytes()));
         let renewal = self
-            .store()
-            .renew_saying(self.inc, Seen::default(), Some(&node), workers, &status)
+            .step(&Renew { node: Some(node.clone()), status: status.clone(), ..renew(workers) })
             .await
             .unwrap();
         assert_eq!(renewal.states.len(), workers.len());
     }
 
     async fn said(&self) -> Vec<(String, Bytes)> {
-        self.store().statuses().await.unwrap().into_iter().collect()
+        self.read(&ReadStatuses).await.unwrap().into_iter().collect()
     }
 
     async fn worker_of(&self, name: &str) -> WorkerId {
         let request = JoinRequest { node: node(name), ..self.request() };
-        let seat = self.store().join(self.inc, &request).await.unwrap();
-        self.store().settle(self.inc, seat.worker).await.unwrap().worker
+        let seat = self.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
+        self.step(&Settle { worker: seat.worker }).await.unwrap().worker
     }
 }
 
 async fn a_node_says_the_last_thing_that_it_said(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (a, b) = (lab.worker_of("a").await, lab.worker_of("b").await);
-    assert_eq!(lab.store().statuses().await.unwrap(), BTreeMap::new());
+    assert_eq!(lab.read(&ReadStatuses).await.unwrap(), BTreeMap::new());
     lab.say("a", &[a], "one").await;
     lab.say("b", &[b], "other").await;
     lab.say("a", &[a], "two").await;
@@ -102,7 +101,7 @@ async fn a_stray_status_goes_with_the_pool(kind: Kind) {
     let Kind::Redis = kind else { return };
     let lab = Lab::new(kind).await;
     lab.backend.write("HSET", "nodes", &["stray", "hello"]).await;
-    lab.store().shutdown(lab.inc, &node("a"), ShutdownMode::DropQueued).await.unwrap();
-    lab.store().cleanup(lab.inc, ms(60_000)).await.unwrap();
+    lab.step(&ShutDown { by: node("a"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    lab.step(&CleanUp { tombstone: ms(60_000) }).await.unwrap();
     assert_eq!(lab.backend.dump().await.names().collect::<Vec<_>>(), ["pool"]);
 }

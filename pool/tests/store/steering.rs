@@ -4,11 +4,12 @@ use tenure_pool::id::WorkerId;
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, Pause, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, ShutdownMode, SteerItem, SteerReply,
-    Way, WorkerEvent,
+    Cursors, Pause, ReadNode, ReadPauses, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown,
+    ShutdownMode, Steer, SteerItem, SteerReply, Way, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::single::Single as _;
 
 scenarios! {
     the_owner_of_a_running_job_is_told_what_is_wanted,
@@ -50,7 +51,7 @@ pub(crate) fn steer(name: &str, record: &Record, way: Way) -> SteerItem {
 
 impl Lab {
     pub(crate) async fn steer_all(&self, items: &[SteerItem]) -> Vec<SteerReply> {
-        self.store().steer(self.inc, items).await.unwrap()
+        self.step(&Steer { items: items.to_vec() }).await.unwrap()
     }
 
     /// Steers the job as its record is.
@@ -61,13 +62,17 @@ impl Lab {
 
     async fn steers_for(&self, worker: WorkerId) -> Vec<WorkerEvent> {
         let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-        let events = self.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+        let events = self
+            .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+            .await
+            .unwrap()
+            .workers;
         let events = events.into_iter().map(|(_, _, event)| event);
         events.filter(|event| matches!(event, WorkerEvent::Steer { .. })).collect()
     }
 
     async fn error(&self, name: &str) -> Option<String> {
-        let mut pauses = self.store().pauses(&[key(name)]).await.unwrap();
+        let mut pauses = self.read(&ReadPauses { keys: vec![key(name)] }).await.unwrap();
         let Pause { error, .. } = pauses.remove(0);
         error
     }
@@ -167,7 +172,7 @@ async fn an_assigned_job_is_taken_from_its_worker_and_placed_anew(kind: Kind) {
     let before = lab.record("k").await.unwrap();
     assert_eq!(lab.steer("k", Way::Elsewhere).await, SteerReply::Queued);
     let jobs = [(key("k"), before.token)];
-    let late = lab.store().begin(lab.inc, worker, &[], &jobs).await.unwrap();
+    let late = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     assert_eq!(late, [tenure_pool::store::BeginReply::Refused], "it was not begun in time");
     assert!(lab.run_again("k", other).await > before.token);
 }
@@ -310,7 +315,8 @@ async fn a_recovering_pool_steers_nothing(kind: Kind) {
     let record = lab.record("k").await.unwrap();
     lab.recover().await;
     let item = steer("k", &record, Way::Park);
-    let refusal = lab.refused(lab.store().steer(old, std::slice::from_ref(&item))).await;
+    let refusal =
+        lab.refused(lab.store().run(old, &Steer { items: std::slice::from_ref(&item).to_vec() })).await;
     assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
     let absent = SteerItem { key: key("absent"), ..item.clone() };
     let before = lab.backend.dump().await;
@@ -322,11 +328,11 @@ async fn a_stopping_pool_steers_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap();
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::Closing(ms(60_000))).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(60_000)) }).await.unwrap();
     assert_eq!(lab.steer("k", Way::Now).await, SteerReply::Queued, "it may still begin");
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     let items = [steer("k", &record, Way::Park)];
-    assert_eq!(lab.refused(lab.store().steer(lab.inc, &items)).await, Refusal::ShuttingDown);
+    assert_eq!(lab.refused(lab.step(&Steer { items: items.to_vec() })).await, Refusal::ShuttingDown);
 }
 
 async fn a_late_copy_of_a_steer_finds_another_token(kind: Kind) {

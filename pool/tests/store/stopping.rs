@@ -4,10 +4,12 @@ use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    BeginReply, Cursors, DispatchReply, NotifyReply, ReleaseMode, ReleaseReply, StopReply, WorkerEvent,
+    BeginReply, Cursors, DispatchReply, NotifyReply, ReadNode, Reap, ReleaseMode, ReleaseReply, Stop,
+    StopReply, Sweep, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, stop};
+use super::single::Single as _;
 
 scenarios! {
     jobs_that_nobody_runs_are_deleted_at_once,
@@ -27,7 +29,11 @@ scenarios! {
 
 async fn stops(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+    let events = lab
+        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap()
+        .workers;
     let events = events.into_iter().map(|(_, _, event)| event);
     events.filter(|event| matches!(event, WorkerEvent::Stop { .. })).collect()
 }
@@ -49,7 +55,7 @@ async fn jobs_that_nobody_runs_are_deleted_at_once(kind: Kind) {
         assert_eq!(lab.stop(name, &id, None).await, StopReply::Ended);
         assert_eq!(lab.dispatch(name, &id).await, DispatchReply::Ended);
     }
-    let begun = lab.store().begin(lab.inc, worker, &[], &[(key("assigned"), token)]).await.unwrap();
+    let begun = lab.store().begin_one(lab.inc, worker, &[], &[(key("assigned"), token)]).await.unwrap();
     assert_eq!(begun, [BeginReply::Refused]);
     let dump = lab.backend.dump().await;
     for name in ["jobs", "payloads", "queue", "owners", "parked", "errors", "notifications"] {
@@ -65,7 +71,10 @@ async fn a_running_jobs_owner_is_told(kind: Kind) {
     let token = lab.run("k", "node1.g", worker).await;
     let (store, inc) = (lab.store(), lab.inc);
     let items = [stop("k", "node1.g", Some(worker))];
-    let replies = store.stop(inc, false, Some(&node("node9")), &items).await.unwrap();
+    let replies = store
+        .run(inc, &Stop { turn: None, repeat: false, waiting: Some(node("node9")), items: items.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, [StopReply::Stopping]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Stopping);
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
@@ -106,7 +115,10 @@ async fn who_waits_for_a_stop_that_was_told_is_named_to_its_owner(kind: Kind) {
     lab.run("k", "node1.g", worker).await;
     lab.stop("k", "node1.g", Some(worker)).await;
     let items = [stop("k", "node1.g", Some(worker))];
-    let replies = lab.store().stop(lab.inc, false, Some(&node("node9")), &items).await.unwrap();
+    let replies = lab
+        .step(&Stop { turn: None, repeat: false, waiting: Some(node("node9")), items: items.to_vec() })
+        .await
+        .unwrap();
     assert_eq!(replies, [StopReply::Stopping]);
     let waiting = stops(&lab, worker).await.into_iter().map(|event| match event {
         WorkerEvent::Stop { waiting, .. } => waiting,
@@ -121,12 +133,15 @@ async fn the_sweeper_says_it_again(kind: Kind) {
     lab.run("k", "node1.g", worker).await;
     lab.stop("k", "node1.g", Some(worker)).await;
     lab.backend.advance(2_000).await;
-    let swept = lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     let (name, id, owner) = swept.stops[0].clone();
     assert_eq!((swept.stops.len(), &name, owner), (1, &key("k"), worker));
     lab.backend.advance(10).await;
     let item = tenure_pool::store::StopItem { key: name, id, guess: Some(owner), forbid: false };
-    let replies = lab.store().stop(lab.inc, true, None, &[item.clone(), item]).await.unwrap();
+    let replies = lab
+        .step(&Stop { turn: None, repeat: true, waiting: None, items: vec![item.clone(), item] })
+        .await
+        .unwrap();
     assert_eq!(replies, [StopReply::Stopping; 2]);
     let told: Vec<_> = stops(&lab, worker).await;
     let jobs = told.into_iter().map(|event| match event {
@@ -212,8 +227,8 @@ async fn a_dead_owners_stopping_job_ends(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
     lab.stop("k", "node1.g", Some(worker)).await;
-    lab.store().expire(lab.inc, worker, None).await.unwrap();
-    let reaped = lab.store().reap(lab.inc, worker, 10).await.unwrap();
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    let reaped = lab.step(&Reap { worker, limit: 10 }).await.unwrap();
     assert_eq!(reaped.outcomes, [(super::lab::id("node1.g"), "stopped".to_owned())]);
     assert_eq!(lab.record("k").await, None);
     assert!(lab.starts().await.is_empty());
@@ -231,7 +246,14 @@ async fn who_is_gone_gets_no_stream_again(kind: Kind) {
     lab.leave(worker).await;
     let stream = format!("worker:{worker}");
     assert!(lab.backend.dump().await.get(&stream).is_none());
-    let again = lab.store().stop(lab.inc, true, None, &[stop("stops", "node1.stops", Some(worker))]).await;
+    let again = lab
+        .step(&Stop {
+            turn: None,
+            repeat: true,
+            waiting: None,
+            items: vec![stop("stops", "node1.stops", Some(worker))],
+        })
+        .await;
     assert_eq!(again.unwrap(), [StopReply::Stopping]);
     assert_eq!(lab.notify("runs", Some(worker), "body").await, NotifyReply::Kept);
     assert_eq!(lab.stop("runs", "node1.runs", Some(worker)).await, StopReply::Stopping);

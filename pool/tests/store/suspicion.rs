@@ -3,9 +3,10 @@
 use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
-use tenure_pool::store::Seen;
+use tenure_pool::store::{ReadHeartbeats, Reap, Sweep};
 
-use super::lab::{Kind, Lab, key, ms};
+use super::lab::{Kind, Lab, key, ms, renew};
+use super::single::Single as _;
 
 scenarios! {
     a_first_loss_costs_no_pause,
@@ -22,14 +23,14 @@ scenarios! {
 
 /// Loses the worker as others see it: it was heard of, and is silent.
 async fn lose(lab: &Lab, worker: WorkerId) {
-    let counter = lab.store().heartbeats(None).await.unwrap()[&worker];
+    let counter = lab.read(&ReadHeartbeats { workers: None }).await.unwrap()[&worker];
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1_000).await;
-    lab.store().expire(lab.inc, worker, Some(counter)).await.unwrap();
-    assert!(lab.store().reap(lab.inc, worker, 1_000).await.unwrap().done);
+    lab.store().expire_one(lab.inc, worker, Some(counter)).await.unwrap();
+    assert!(lab.step(&Reap { worker, limit: 1_000 }).await.unwrap().done);
 }
 
 async fn heard(lab: &Lab, worker: WorkerId) {
-    lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+    lab.step(&renew(&[worker])).await.unwrap();
 }
 
 /// Begins the job and loses its worker after this long, ms; returns its attempts and its pause, if it has one.
@@ -173,10 +174,10 @@ async fn a_kick_leaves_suspects_waiting(kind: Kind) {
         }
     }
     lab.route_all(&["waiting"], None).await;
-    let swept = lab.store().sweep(lab.inc, 1, Some(0)).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 1, kick: Some(0) }).await.unwrap();
     assert_eq!((swept.count, swept.passed), (1, 1), "the suspect is due first");
     assert_eq!(lab.starts().await, []);
-    let swept = lab.store().sweep(lab.inc, 1, Some(1)).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 1, kick: Some(1) }).await.unwrap();
     assert_eq!((swept.count, swept.passed), (1, 0), "the next page begins behind it");
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(jobs, [(key("waiting"), 0)]);

@@ -3,11 +3,12 @@
 use tenure_pool::id::WorkerId;
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
-    Cursors, DispatchReply, NotifyItem, NotifyReply, Refusal, ReleaseMode, ReleaseReply, Seen, StopReply,
-    StoreError, UnparkReply,
+    Attend, Cursors, DispatchReply, ListJobs, ListOwned, ListParked, Notify, NotifyItem, NotifyReply,
+    OpenNormal, ReadHeartbeats, ReadIdentity, ReadNode, Recover, Refusal, ReleaseMode, ReleaseReply, Renew,
+    Stop, StopReply, StoreError, Sweep, Unpark, UnparkReply,
 };
 
-use super::lab::{Kind, Lab, key, ms, node, stop};
+use super::lab::{Kind, Lab, key, ms, node, recovery, renew, stop};
 
 /// A command on one of the pool's keys; `W` is the id of a worker.
 type Write = (&'static str, &'static str, &'static [&'static str]);
@@ -51,14 +52,14 @@ async fn write(lab: &Lab, worker: WorkerId, (command, name, args): Write) {
 
 /// Damage that looks like a loss leads to one recovery, as a node makes it.
 async fn recovered(lab: &mut Lab, worker: WorkerId) {
-    let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await;
+    let renewal = lab.step(&renew(&[worker])).await;
     let Err(StoreError::Refused(Refusal::Lost(signs))) = renewal else { return };
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
-    lab.inc = lab.store().recover(lab.inc, Seen::default(), &run_id, &signs).await.unwrap();
-    for member in lab.store().heartbeats(None).await.unwrap().into_keys() {
-        assert_eq!(lab.store().attend(lab.inc, member, None, 128).await.unwrap(), None);
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
+    lab.inc = lab.step(&Recover { lost: signs.clone(), ..recovery(&run_id) }).await.unwrap();
+    for member in lab.read(&ReadHeartbeats { workers: None }).await.unwrap().into_keys() {
+        assert_eq!(lab.step(&Attend { worker: member, after: None, limit: 128 }).await.unwrap(), None);
     }
-    assert_eq!(lab.store().open_normal(lab.inc).await.unwrap(), None);
+    assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
 }
 
 /// Jobs go through their lives, and a worker through its own, on all steps. The names begin with these letters.
@@ -77,31 +78,45 @@ async fn lives(lab: &mut Lab, worker: WorkerId, of: &str) {
     assert!(lab.started(&ends, worker).await);
     assert_eq!(lab.notify(&ends, Some(worker), "body").await, NotifyReply::Kept);
     let note = NotifyItem { key: key("ghost"), guess: None, body: "body".into() };
-    store.notify(lab.inc, &[note]).await.unwrap();
+    store.run(lab.inc, &Notify { items: vec![note] }).await.unwrap();
     let token = lab.token(&ends).await;
     let taken = lab.take(&ends, worker, token, 0).await.unwrap();
     assert_eq!(taken.bodies, ["body"]);
-    let renewal = store.renew(lab.inc, Seen::default(), Some(&node("node1")), &[worker]).await.unwrap();
+    let renewal = store.run(lab.inc, &Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
     assert!(renewal.states[0].is_some());
-    assert!(store.heartbeats(None).await.unwrap().contains_key(&worker));
+    assert!(store.read(&ReadHeartbeats { workers: None }).await.unwrap().contains_key(&worker));
     assert_eq!(lab.stop(&stops, &format!("node1.!{stops}"), Some(worker)).await, StopReply::Stopping);
     lab.backend.advance(2_000).await;
-    let swept = store.sweep(lab.inc, 100, None).await.unwrap();
+    let swept = store.run(lab.inc, &Sweep { limit: 100, kick: None }).await.unwrap();
     assert!(swept.stops.iter().any(|(key, ..)| key.to_string() == stops), "{swept:?}");
-    store.stop(lab.inc, true, None, &[stop("ghost", "node1.g", Some(worker))]).await.unwrap();
+    store
+        .run(
+            lab.inc,
+            &Stop {
+                turn: None,
+                repeat: true,
+                waiting: None,
+                items: vec![stop("ghost", "node1.g", Some(worker))],
+            },
+        )
+        .await
+        .unwrap();
     assert_eq!(lab.release(&stops, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.release(&ends, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.release(&parks, worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
-    let parked = store.parked_page(0, 100).await.unwrap();
+    let parked = store.read(&ListParked { cursor: 0, limit: 100 }).await.unwrap();
     assert!(parked.jobs.iter().any(|job| job.key.to_string() == parks), "{parked:?}");
     let job = (key(&parks), lab.record(&parks).await.unwrap().id);
-    assert_eq!(store.unpark(lab.inc, &[job]).await.unwrap(), [UnparkReply::Queued]);
+    assert_eq!(store.run(lab.inc, &Unpark { jobs: vec![job] }).await.unwrap(), [UnparkReply::Queued]);
     let id = format!("node1.!{parks}");
     assert_eq!(lab.stop(&parks, &id, None).await, StopReply::Deleted);
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    store.node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap();
-    store.owned(lab.inc, worker, None, 10).await.unwrap();
-    store.jobs_page(0, 100).await.unwrap();
+    store
+        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+        .await
+        .unwrap();
+    store.run(lab.inc, &ListOwned { worker, after: None, limit: 10 }).await.unwrap();
+    store.read(&ListJobs { cursor: 0, limit: 100 }).await.unwrap();
     let other = lab.worker().await;
     lab.run(&name("moves"), &format!("node1.!{}", name("moves")), other).await;
     lab.leave(other).await;
@@ -131,7 +146,7 @@ async fn one_strange_member_or_flag_costs_no_other_its_lease() {
     for entry in ["Z|x", "", "\u{e9}"] {
         lab.backend.write("HSET", "workers", &[&other.to_string(), entry]).await;
         lab.backend.write("HSET", "settings", &["shutdown", "\u{e9}"]).await;
-        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker, other]).await.unwrap();
+        let renewal = lab.step(&renew(&[worker, other])).await.unwrap();
         assert_eq!(
             renewal.states.iter().map(Option::is_some).collect::<Vec<_>>(),
             [true, false],
@@ -164,7 +179,7 @@ async fn a_sweep_puts_off_what_a_client_cannot_read() {
         lab.backend.write_record(&key(name), record.as_bytes()).await;
         lab.backend.write("ZADD", "queue", &["1", name]).await;
     }
-    let swept = lab.store().sweep(lab.inc, 100, None).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 100, kick: None }).await.unwrap();
     let mut bad: Vec<_> = swept.bad.iter().map(ToString::to_string).collect();
     bad.sort_unstable();
     assert_eq!(bad, ["id", "node", "owner", "strikes"]);
@@ -178,7 +193,7 @@ async fn a_key_of_another_type_costs_no_lease() {
         let worker = lab.worker().await;
         lab.run("a", "node1.a", worker).await;
         lab.backend.write("SET", name, &["x"]).await;
-        let renewal = lab.store().renew(lab.inc, Seen::default(), None, &[worker]).await.unwrap();
+        let renewal = lab.step(&renew(&[worker])).await.unwrap();
         assert!(renewal.states[0].is_some() && renewal.damage.is_empty(), "{name}");
     }
 }

@@ -5,13 +5,15 @@ use std::time::Duration;
 use tenure_pool::id::{ScheduleName, Token, WorkerId};
 use tenure_pool::record::Begun;
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, DispatchItem, DispatchReply, NotifyOrStartItem, NotifyOrStartReply,
-    Refusal, ReleaseMode, ReleaseReply, ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen,
-    ShutdownMode, StopReply, TermItem, TermReply,
+    Attend, Attest, AttestItem, AttestJobs, AttestReply, Bootstrap, ChangeSchedule, CleanUp, Dispatch,
+    DispatchItem, DispatchReply, HoldTurns, Join, NotifyOrStart, NotifyOrStartItem, NotifyOrStartReply,
+    OpenNormal, Purge, ReadIdentity, Recover, Refusal, ReleaseMode, ReleaseReply, Renew, Route,
+    ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutDown, ShutdownMode, StopReply,
+    TermItem, TermReply,
 };
 
 use super::attesting::member;
-use super::lab::{Kind, Lab, id, key, ms, node, seen};
+use super::lab::{Kind, Lab, id, key, ms, node, recovery, renew, seen};
 
 /// Half of all numbers that Redis' scripts count exactly.
 const HALF: u64 = 1 << 52;
@@ -36,22 +38,29 @@ async fn the_id_of_an_adopted_worker_is_not_given_again(kind: Kind) {
     lab.recover().await;
     let (next, inc) = (WorkerId(counter(&lab).await + 1), lab.inc);
     let adopted = member("U|0|10000|other|node2||1|");
-    lab.store().attest(inc, next, &adopted, &[]).await.unwrap();
-    assert_eq!(lab.store().attend(inc, next, None, 10).await.unwrap(), None);
-    assert_eq!(lab.store().open_normal(inc).await.unwrap(), None);
+    lab.store()
+        .run(inc, &AttestJobs { worker: next, member: adopted.clone(), items: Vec::new() })
+        .await
+        .unwrap();
+    assert_eq!(lab.store().run(inc, &Attend { worker: next, after: None, limit: 10 }).await.unwrap(), None);
+    assert_eq!(lab.store().run(inc, &OpenNormal).await.unwrap(), None);
     assert!(lab.join().await.worker > next);
 }
 
 async fn bootstrap(lab: &mut Lab, token: u64) {
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let seen = Seen { token: Token(token), ..Seen::default() };
-    lab.inc = lab.store().bootstrap(seen, &run_id, &lab.settings).await.unwrap().incarnation;
+    lab.inc = lab
+        .read(&Bootstrap { seen, run_id: run_id.clone(), settings: Box::new(lab.settings.clone()) })
+        .await
+        .unwrap()
+        .incarnation;
 }
 
 async fn recover(lab: &mut Lab, token: u64) {
-    let run_id = lab.store().server_identity().await.unwrap().run_id;
+    let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let seen = Seen { token: Token(token), ..Seen::default() };
-    lab.inc = lab.store().recover(lab.inc, seen, &run_id, "").await.unwrap();
+    lab.inc = lab.step(&Recover { seen, ..recovery(&run_id) }).await.unwrap();
 }
 
 /// The counter in the dump.
@@ -85,7 +94,7 @@ async fn a_wrong_clock_leaves_half_of_the_tokens(kind: Kind) {
     lab.backend.set_clock(WRONG).await;
     lab.bootstrap().await;
     assert_eq!(counter(&lab).await, HALF);
-    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.step(&OpenNormal).await.unwrap();
     assert_eq!(lab.join().await.worker, WorkerId(HALF + 1));
     lab.recover().await;
     assert_eq!(counter(&lab).await, HALF + 1);
@@ -105,7 +114,7 @@ async fn what_no_pool_mints_is_not_believed(kind: Kind) {
         recover(&mut lab, number).await;
         let worker = WorkerId(7);
         assert_eq!(lab.attest(worker, runs(Token(number))).await, AttestReply::Unreadable);
-        lab.store().renew(lab.inc, seen(Token(number)), None, &[worker]).await.unwrap();
+        lab.step(&Renew { seen: seen(Token(number)), ..renew(&[worker]) }).await.unwrap();
         assert_eq!(counter(&lab).await, begins);
     }
 }
@@ -118,7 +127,7 @@ async fn the_last_token_that_was_seen_is_believed(kind: Kind) {
     assert_eq!(counter(&lab).await, Token::LAST.0 - 2);
     assert_eq!(lab.attest(WorkerId(7), runs(Token(Token::LAST.0 - 1))).await, AttestReply::Kept);
     assert_eq!(counter(&lab).await, Token::LAST.0 - 1);
-    lab.store().renew(lab.inc, seen(Token::LAST), None, &[]).await.unwrap();
+    lab.step(&Renew { seen: seen(Token::LAST), ..renew(&[]) }).await.unwrap();
     assert_eq!(counter(&lab).await, Token::LAST.0);
 }
 
@@ -134,34 +143,51 @@ async fn the_last_tokens_are_distinct(kind: Kind) {
     }
     tokens.push(lab.join().await.worker.0);
     assert_eq!(tokens, [129, 128, 127].map(|left| Token::LAST.0 - left));
-    assert_eq!(lab.refused(lab.store().join(lab.inc, &lab.request())).await, Refusal::OutOfTokens);
+    assert_eq!(lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await, Refusal::OutOfTokens);
 }
 
 async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (store, worker) = (lab.store(), lab.worker().await);
     lab.dispatch("queued", "node1.q").await;
-    let ScheduleState::Present { entry, .. } = store.sched(lab.inc, &ticker(), &CREATE).await.unwrap() else {
+    let ScheduleState::Present { entry, .. } =
+        store.run(lab.inc, &ChangeSchedule { schedule: ticker(), change: CREATE.clone() }).await.unwrap()
+    else {
         panic!("no schedule");
     };
     let first = lab.request();
-    let seat = store.join(lab.inc, &first).await.unwrap();
+    let seat = store.run(lab.inc, &Join { request: Box::new(first.clone()) }).await.unwrap();
     lab.backend.set_token(Token::LAST.0 - 127).await;
 
-    assert_eq!(lab.refused(store.join(lab.inc, &lab.request())).await, Refusal::OutOfTokens);
-    assert_eq!(store.join(lab.inc, &first).await.unwrap().worker, seat.worker, "it is a member already");
+    assert_eq!(
+        lab.refused(store.run(lab.inc, &Join { request: Box::new(lab.request()) })).await,
+        Refusal::OutOfTokens
+    );
+    assert_eq!(
+        store.run(lab.inc, &Join { request: Box::new(first.clone()) }).await.unwrap().worker,
+        seat.worker,
+        "it is a member already"
+    );
     let other = ScheduleKey { name: ScheduleName::new("other").unwrap(), ..ticker() };
-    assert_eq!(lab.refused(store.sched(lab.inc, &other, &CREATE)).await, Refusal::OutOfTokens);
+    assert_eq!(
+        lab.refused(store.run(lab.inc, &ChangeSchedule { schedule: other.clone(), change: CREATE.clone() }))
+            .await,
+        Refusal::OutOfTokens
+    );
     let take = TermItem { schedule: ticker(), id: entry.id, life: 1, leave: false, seen: None };
     let takes = [take.clone()];
     assert_eq!(turns(&lab, &takes).await, [TermReply::OutOfTokens]);
     let (ring, jobs) = (lab.revision().await, [(key("queued"), Some(worker))]);
-    assert_eq!(lab.refused(store.route(lab.inc, ring, &[], &jobs)).await, Refusal::OutOfTokens);
+    assert_eq!(
+        lab.refused(store.run(lab.inc, &Route { ring, entries: Vec::new(), jobs: jobs.to_vec() })).await,
+        Refusal::OutOfTokens
+    );
 
     let before = lab.backend.dump().await;
     let placed = DispatchItem { worker: Some(worker), ..lab.item("placed", "node1.p") };
     let items = [lab.item("queued", "node1.q"), lab.item("new", "node1.n"), placed];
-    let replies = store.dispatch(lab.inc, ring, &items).await.unwrap();
+    let replies =
+        store.run(lab.inc, &Dispatch { turn: None, ring: Some(ring), items: items.to_vec() }).await.unwrap();
     let refused = DispatchReply::OutOfTokens;
     assert_eq!(
         replies,
@@ -169,20 +195,23 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
         "the first one was accepted before"
     );
     let note = |start| NotifyOrStartItem { start, guess: None, body: "body".into() };
-    let replies = store.notify_or_start(lab.inc, ring, &[note(lab.item("new", "node1.n"))]).await.unwrap();
+    let replies = store
+        .run(lab.inc, &NotifyOrStart { ring, items: vec![note(lab.item("new", "node1.n"))] })
+        .await
+        .unwrap();
     assert_eq!(replies, [NotifyOrStartReply::OutOfTokens]);
     assert_eq!(lab.backend.dump().await, before);
 
     lab.backend.set_token(Token::LAST.0 - 128).await;
-    store.term(lab.inc, &node("n"), &takes).await.unwrap();
+    store.run(lab.inc, &HoldTurns { node: node("n"), items: takes.to_vec() }).await.unwrap();
     assert_eq!(counter(&lab).await, Token::LAST.0 - 127);
     // The turn that it has is still its own.
-    store.term(lab.inc, &node("n"), &takes).await.unwrap();
+    store.run(lab.inc, &HoldTurns { node: node("n"), items: takes.to_vec() }).await.unwrap();
 }
 
 /// The answers of `term` to a node.
 async fn turns(lab: &Lab, items: &[TermItem]) -> Vec<TermReply> {
-    lab.store().term(lab.inc, &node("n"), items).await.unwrap().replies
+    lab.step(&HoldTurns { node: node("n"), items: items.to_vec() }).await.unwrap().replies
 }
 
 async fn a_turn_that_wants_a_token_keeps_no_other_waiting(kind: Kind) {
@@ -190,7 +219,7 @@ async fn a_turn_that_wants_a_token_keeps_no_other_waiting(kind: Kind) {
     let mut takes = Vec::new();
     for name in ["held", "free"] {
         let key = ScheduleKey { name: ScheduleName::new(name).unwrap(), ..ticker() };
-        let made = lab.store().sched(lab.inc, &key, &CREATE).await.unwrap();
+        let made = lab.step(&ChangeSchedule { schedule: key.clone(), change: CREATE.clone() }).await.unwrap();
         let ScheduleState::Present { entry, .. } = made else { panic!("no schedule") };
         takes.push(TermItem { schedule: key, id: entry.id, life: 1, leave: false, seen: None });
     }
@@ -214,27 +243,27 @@ async fn without_tokens_what_runs_goes_on_and_ends(kind: Kind) {
     lab.backend.set_token(Token::LAST.0).await;
     lab.run_assigned("c", worker).await;
     assert!(lab.started("a", worker).await);
-    lab.store().renew(lab.inc, seen(Token(1)), None, &[worker]).await.unwrap();
+    lab.step(&Renew { seen: seen(Token(1)), ..renew(&[worker]) }).await.unwrap();
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.stop("b", "node1.b", Some(worker)).await, StopReply::Stopping);
     assert_eq!(lab.release("b", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.release("c", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
-    assert_eq!(lab.store().purge(lab.inc, 10).await.unwrap().len(), 1);
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    assert_eq!(lab.step(&Purge { limit: 10 }).await.unwrap().len(), 1);
     lab.leave(worker).await;
-    lab.store().cleanup(lab.inc, ms(1_000)).await.unwrap();
+    lab.step(&CleanUp { tombstone: ms(1_000) }).await.unwrap();
 }
 
 async fn a_counter_beyond_its_end_stays_there(kind: Kind) {
     let beyond = (1 << 53) + 4;
     let mut lab = Lab::new(kind).await;
     lab.backend.set_token(beyond).await;
-    let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+    let join = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
     assert_eq!(join, Refusal::OutOfTokens);
     lab.recover().await;
-    assert_eq!(lab.store().renew(lab.inc, seen(Token(5)), None, &[]).await.unwrap().token, Token(0));
+    assert_eq!(lab.step(&Renew { seen: seen(Token(5)), ..renew(&[]) }).await.unwrap().token, Token(0));
     assert_eq!(counter(&lab).await, beyond, "what may have been given out is not given out again");
-    lab.store().open_normal(lab.inc).await.unwrap();
+    lab.step(&OpenNormal).await.unwrap();
     lab.backend.set_token(HALF).await;
     assert_eq!(lab.join().await.worker, WorkerId(HALF + 1), "somebody has put it right");
 }
@@ -249,12 +278,12 @@ async fn a_damaged_counter_mints_nothing(kind: Kind) {
         let worker = lab.worker().await;
         lab.dispatch("k", "node1.k").await;
         lab.backend.write_meta("token", damage).await;
-        let join = lab.refused(lab.store().join(lab.inc, &lab.request())).await;
+        let join = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
         assert_eq!(join, Refusal::OutOfTokens, "{damage:?}");
         let (ring, jobs) = (lab.revision().await, [(key("k"), Some(worker))]);
-        let route = lab.refused(lab.store().route(lab.inc, ring, &[], &jobs)).await;
+        let route = lab.refused(lab.step(&Route { ring, entries: Vec::new(), jobs: jobs.to_vec() })).await;
         assert_eq!(route, Refusal::OutOfTokens, "{damage:?}");
-        lab.store().renew(lab.inc, seen(Token(worker.0)), None, &[]).await.unwrap();
+        lab.step(&Renew { seen: seen(Token(worker.0)), ..renew(&[]) }).await.unwrap();
         assert_eq!(lab.field("pool", "token").await.as_deref(), damage, "another node may have seen more");
         if damage.is_none() {
             lab.recover().await;

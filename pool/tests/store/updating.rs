@@ -6,12 +6,14 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, LaterPayload, ReleaseItem,
-    ReleaseMode, ReleaseReply, ShutdownMode, UpdateItem, UpdateReply, WorkerEvent,
+    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, LaterPayload, ReadNode,
+    ReadPayload, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode, Sweep, Update, UpdateItem,
+    UpdateReply, WorkerEvent,
 };
 
 use super::attesting::item;
 use super::lab::{Kind, Lab, id, key, ms, node, release};
+use super::single::Single as _;
 
 scenarios! {
     an_update_changes_the_payload_and_the_generation_only,
@@ -53,7 +55,7 @@ pub(crate) fn update(
 
 impl Lab {
     async fn update_all(&self, items: &[UpdateItem]) -> Vec<UpdateReply> {
-        self.store().update(self.inc, items).await.unwrap()
+        self.step(&Update { turn: None, items: items.to_vec() }).await.unwrap()
     }
 
     /// Updates the dispatch `node1.g` of the key.
@@ -62,13 +64,17 @@ impl Lab {
     }
 
     async fn payload(&self, name: &str) -> String {
-        let payload = self.store().payload(&key(name)).await.unwrap().unwrap();
+        let payload = self.read(&ReadPayload { key: key(name) }).await.unwrap().unwrap();
         String::from_utf8(payload.to_vec()).unwrap()
     }
 
     async fn updates_for(&self, worker: WorkerId) -> Vec<WorkerEvent> {
         let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-        let events = self.store().node_events(&node("node1"), &cursors, 100, ms(0)).await.unwrap().workers;
+        let events = self
+            .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+            .await
+            .unwrap()
+            .workers;
         let events = events.into_iter().map(|(_, _, event)| event);
         events.filter(|event| matches!(event, WorkerEvent::Update { .. })).collect()
     }
@@ -125,7 +131,7 @@ async fn an_owner_that_begins_again_gets_the_later_payload(kind: Kind) {
     assert_eq!((record.generation(), record.token, &*payload), (1, token, &b"two"[..]));
     assert_eq!(lab.begin("k", other).await, BeginReply::Refused, "it is no other's");
     let later = [(key("k"), Token(token.0 + 1))];
-    let later = lab.store().begin(lab.inc, worker, &[], &later).await.unwrap();
+    let later = lab.store().begin_one(lab.inc, worker, &[], &later).await.unwrap();
     assert_eq!(later, [BeginReply::Refused], "nor another token's");
     assert_eq!(lab.backend.dump().await, before, "nothing has changed");
     lab.stop("k", "node1.g", Some(worker)).await;
@@ -302,7 +308,7 @@ async fn a_stopping_pool_ends_updated_jobs(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
     lab.update("k", 0, Some(worker), "two").await;
-    lab.store().shutdown(lab.inc, &node("node1"), ShutdownMode::DropQueued).await.unwrap();
+    lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     let token = lab.record("k").await.unwrap().token;
     let item = ReleaseItem { ran: Some(0), ..release("k", token, ReleaseMode::Fail) };
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Deleted);
@@ -339,7 +345,7 @@ async fn a_generation_lasts_as_long_as_its_dispatch(kind: Kind) {
         lab.release("k", worker, mode).await;
         assert_eq!(lab.record("k").await.unwrap().generation(), 1, "{mode:?}");
         lab.backend.advance(500_000).await;
-        lab.store().sweep(lab.inc, 100, None).await.unwrap();
+        lab.step(&Sweep { limit: 100, kick: None }).await.unwrap();
         lab.run_again("k", worker).await;
     }
     assert_eq!(lab.record("k").await.unwrap().generation(), 1);

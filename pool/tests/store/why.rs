@@ -5,7 +5,8 @@ use tenure_pool::id::{Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Attest, AttestReply, HandedOff, ReleaseItem, ReleaseMode, ReleaseReply, SteerReply, UpdateReply, Way,
+    Attest, AttestReply, HandedOff, ReleaseItem, ReleaseMode, ReleaseReply, Steer, SteerReply, Sweep, Unpark,
+    Update, UpdateReply, Way,
 };
 
 use super::attesting::{item, runs};
@@ -42,13 +43,13 @@ impl Lab {
     async fn give_payload(&self, name: &str) {
         let record = self.record(name).await.unwrap();
         let item = update(name, &record.id.to_string(), 0, record.owner, "other");
-        let replies = self.store().update(self.inc, &[item]).await.unwrap();
+        let replies = self.step(&Update { turn: None, items: vec![item] }).await.unwrap();
         assert_eq!(replies, [UpdateReply::Kept(1)]);
     }
 
     async fn steer_now(&self, name: &str, way: Way) {
         let record = self.record(name).await.unwrap();
-        let reply = self.store().steer(self.inc, &[steer(name, &record, way)]).await.unwrap().remove(0);
+        let reply = self.step(&Steer { items: vec![steer(name, &record, way)] }).await.unwrap().remove(0);
         assert!(matches!(reply, SteerReply::Queued | SteerReply::Parked), "{reply:?}");
     }
 
@@ -136,11 +137,11 @@ async fn an_assignment_that_nobody_began_says_so(kind: Kind) {
     lab.dispatch("k", "node1.k").await;
     lab.route("k", worker).await;
     lab.backend.advance(60_000).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
     // An announcement that is repeated is no reason.
     lab.backend.advance(60_000).await;
-    lab.store().sweep(lab.inc, 10, None).await.unwrap();
+    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
 }
 
@@ -149,7 +150,7 @@ async fn an_unparked_job_knows_where_it_failed(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.k", worker).await;
     lab.give_up("k", worker, ReleaseMode::Park, Cause::Failed).await;
-    lab.store().unpark(lab.inc, &[(key("k"), id("node1.k"))]).await.unwrap();
+    lab.step(&Unpark { jobs: vec![(key("k"), id("node1.k"))] }).await.unwrap();
     assert_eq!(lab.why("k").await, Some((Cause::Unparked, Some(worker))));
 }
 
@@ -248,7 +249,7 @@ async fn a_refusal_keeps_its_reason_until_the_next_one(kind: Kind) {
         assert_eq!(lab.why("k").await, Some((Cause::Refused, Some(first))));
         lab.route("k", second).await;
         lab.backend.advance(60_000).await;
-        lab.store().sweep(lab.inc, 10, None).await.unwrap();
+        lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
         assert_eq!((refusal().await, lab.why("k").await), (None, Some((Cause::NotBegun, Some(second)))));
         lab.run_again("k", first).await;
     }

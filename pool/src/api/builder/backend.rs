@@ -1,7 +1,6 @@
 //! Where a node finds its pool.
 
 use std::fmt;
-use std::sync::Arc;
 
 use tenure_connection::Client;
 
@@ -18,7 +17,7 @@ enum Kind {
     Redis(Client),
     Memory(MemoryStore),
     #[cfg(feature = "sim")]
-    Store(Arc<dyn Store>),
+    Store(Store),
 }
 
 impl Backend {
@@ -29,15 +28,15 @@ impl Backend {
         pool: &PoolName,
         shard: Option<ShardId>,
         user: &str,
-    ) -> Result<Arc<dyn Store>, InvalidSetting> {
+    ) -> Result<Store, InvalidSetting> {
         Ok(match (&self.0, shard) {
             (Kind::Redis(client), _) => {
                 let pool = shard.map_or_else(|| pool.clone(), |shard| pool.of_shard(shard.index));
                 let client = client.with_name(&format!("tenure:{}:{user}", pool.as_str()));
-                Arc::new(RedisStore::open(&client, &pool))
+                RedisStore::open(&client, &pool).into()
             }
-            (Kind::Memory(store), None) => Arc::new(store.clone()),
-            (Kind::Memory(store), Some(shard)) => Arc::new(store.shard(shard.index)),
+            (Kind::Memory(store), None) => store.clone().into(),
+            (Kind::Memory(store), Some(shard)) => store.shard(shard.index).into(),
             #[cfg(feature = "sim")]
             (Kind::Store(store), None) => store.clone(),
             #[cfg(feature = "sim")]
@@ -86,8 +85,8 @@ impl From<&MemoryStore> for Backend {
 }
 
 #[cfg(feature = "sim")]
-impl From<Arc<dyn Store>> for Backend {
-    fn from(store: Arc<dyn Store>) -> Self {
+impl From<Store> for Backend {
+    fn from(store: Store) -> Self {
         Self(Kind::Store(store))
     }
 }

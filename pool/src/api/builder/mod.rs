@@ -413,11 +413,7 @@ impl NodeBuilder {
     }
 
     /// The store of the pool, or of this shard.
-    pub(crate) fn store_of(
-        &self,
-        shard: Option<ShardId>,
-        node: Option<&NodeName>,
-    ) -> Result<Arc<dyn Store>, Error> {
+    pub(crate) fn store_of(&self, shard: Option<ShardId>, node: Option<&NodeName>) -> Result<Store, Error> {
         let pool = PoolName::new(&self.pool)?;
         Ok(self.backend.store(&pool, shard, node.map_or("", NodeName::as_str))?)
     }

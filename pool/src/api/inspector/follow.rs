@@ -1,7 +1,6 @@
 //! The events of a pool as they come. Each shard's history has a read that its server holds until there is an entry.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -13,7 +12,7 @@ use crate::api::events::{EventCursor, EventPage};
 use crate::api::listing::PAGE;
 use crate::error::Error;
 use crate::model::event::Event;
-use crate::store::{Store, StoreError};
+use crate::store::{AwaitHistory, Store, StoreError};
 
 /// How long a server holds a read. After that the pool is looked at again.
 const HOLD: Duration = Duration::from_secs(10);
@@ -91,7 +90,7 @@ impl EventFollower {
 /// Waits for entries in the histories of a pool's shards.
 struct Watch {
     /// The shards, over connections of their own.
-    stores: Vec<Arc<dyn Store>>,
+    stores: Vec<Store>,
     waits: FuturesUnordered<BoxFuture<'static, (usize, Result<bool, StoreError>)>>,
     /// The shards without a wait.
     resting: Vec<usize>,
@@ -100,8 +99,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn of(stores: &[Arc<dyn Store>]) -> Self {
-        let stores: Vec<_> = stores.iter().map(|store| store.apart()).collect();
+    fn of(stores: &[Store]) -> Self {
+        let stores: Vec<_> = stores.iter().map(Store::apart).collect();
         let resting = (0..stores.len()).collect();
         Self { resting, stores, waits: FuturesUnordered::new(), looked: Instant::now() }
     }
@@ -112,7 +111,9 @@ impl Watch {
         loop {
             for shard in self.resting.drain(..) {
                 let (store, after) = (self.stores[shard].clone(), after.of_shard(shard));
-                self.waits.push(async move { (shard, store.await_history(after, HOLD).await) }.boxed());
+                self.waits.push(
+                    async move { (shard, store.read(&AwaitHistory { after, block: HOLD }).await) }.boxed(),
+                );
             }
             // A pool has a shard.
             let Some(mut over) = self.waits.next().await else { return std::future::pending().await };
@@ -143,7 +144,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_quiet_pool_is_looked_at_once_for_all_its_shards() {
-        let stores: Vec<Arc<dyn Store>> = (0..20).map(|_| Arc::new(MemoryStore::new()) as _).collect();
+        let stores: Vec<Store> = (0..20).map(|_| MemoryStore::new().into()).collect();
         for store in &stores {
             store.bless("memory0");
         }

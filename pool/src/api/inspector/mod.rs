@@ -3,7 +3,6 @@
 pub(crate) mod follow;
 mod reads;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{BoxFuture, try_join_all};
@@ -18,7 +17,7 @@ use crate::error::Error;
 use crate::model::id::{IdError, JobKey, PoolName};
 use crate::model::settings::bounds::check;
 use crate::model::settings::{ShardId, StoredSettings};
-use crate::store::{Refusal, Store, StoreError};
+use crate::store::{ReadIdentity, Refusal, Store, StoreError};
 
 /// Nobody waits for longer, and every clock can show the end.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
@@ -143,7 +142,7 @@ impl Inspector {
     /// server process or another incarnation, or has no answer, begins again until its time is up.
     async fn read<'r, T>(
         &self,
-        stores: &[Arc<dyn Store>],
+        stores: &[Store],
         read: impl Fn(Reader) -> BoxFuture<'r, Result<T, Error>>,
     ) -> Result<T, Error> {
         let deadline = Instant::now() + self.patience;
@@ -163,7 +162,7 @@ impl Inspector {
         }
     }
 
-    async fn see(&self, stores: &[Arc<dyn Store>], deadline: Instant) -> Result<Vec<Seen>, Error> {
+    async fn see(&self, stores: &[Store], deadline: Instant) -> Result<Vec<Seen>, Error> {
         try_join_all(stores.iter().map(|store| see(store, deadline))).await
     }
 }
@@ -173,11 +172,11 @@ const USER: &str = "inspector";
 
 /// Waits until the server says who it is. If it cannot be reached and the error names the cause, nobody waits: most often
 /// the address is wrong.
-async fn reach(store: &Arc<dyn Store>, deadline: Instant) -> Result<(), StoreError> {
+async fn reach(store: &Store, deadline: Instant) -> Result<(), StoreError> {
     let mut last = no_answer(SOON);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match tokio::time::timeout(left, store.server_identity()).await {
+        match tokio::time::timeout(left, store.read(&ReadIdentity)).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) if error.class() == Some(Class::Unreachable) || !is_silence(&error) => {
                 return Err(error);
@@ -192,7 +191,7 @@ async fn reach(store: &Arc<dyn Store>, deadline: Instant) -> Result<(), StoreErr
     }
 }
 
-async fn see(store: &Arc<dyn Store>, deadline: Instant) -> Result<Seen, Error> {
+async fn see(store: &Store, deadline: Instant) -> Result<Seen, Error> {
     Ok(Probe::inspecting(store.clone(), deadline).see().await?)
 }
 

@@ -1,6 +1,5 @@
 //! All that an inspector reads. A node has methods of the same names.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -79,7 +78,7 @@ impl Inspector {
         let rings = self.read(self.reader.stores(), |reader| {
             async move {
                 let shards = reader.stores().iter().enumerate();
-                Ok(shards.map(|(shard, store)| RingView::of(shard, &**store)).collect())
+                Ok(shards.map(|(shard, store)| RingView::of(shard, store)).collect())
             }
             .boxed()
         });
@@ -357,12 +356,12 @@ impl Inspector {
     }
 
     /// The store of this shard, alone: the others need not answer.
-    fn at(&self, shard: usize) -> Result<&[Arc<dyn Store>], Error> {
+    fn at(&self, shard: usize) -> Result<&[Store], Error> {
         self.reader.stores().get(shard..=shard).ok_or(NO_SHARD)
     }
 
     /// The store of the shard of a key, alone.
-    fn of(&self, key: &JobKey) -> &[Arc<dyn Store>] {
+    fn of(&self, key: &JobKey) -> &[Store] {
         std::slice::from_ref(self.reader.of(key))
     }
 }

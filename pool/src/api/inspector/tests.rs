@@ -16,7 +16,7 @@ use crate::model::event::{Entry, EventKind, Line, News, VERSION};
 use crate::model::id::WorkerId;
 use crate::model::member::MemberState;
 use crate::model::settings::StoredSettings;
-use crate::store::{History, MemoryStore, PoolState, Store};
+use crate::store::{MemoryStore, Note, PoolState, ReadState, Store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_meets_another_server_begins_again() {
@@ -80,9 +80,10 @@ async fn a_follower_is_woken_and_does_not_look() {
     let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
     node.abandon();
     node.closed().await;
-    let state = store.pool_state().await.unwrap();
+    let client = Store::from(store.clone());
+    let state = client.read(&ReadState).await.unwrap();
     let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
-    store.bless(&run_id);
+    client.bless(&run_id);
     let seen = Inspector::open("p", store).await.unwrap();
     let last = seen.events(&EventCursor::default(), 100).await.unwrap().next;
     let mut coming = seen.follow(last);
@@ -95,7 +96,7 @@ async fn a_follower_is_woken_and_does_not_look() {
         assert!(futures::poll!(&mut *next).is_pending());
         let line = Line::of(&News::new(EventKind::Asked).saying(&text), Duration::ZERO);
         let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
-        store.note(incarnation, 100, &entry.encode()).await.unwrap();
+        client.run(incarnation, &Note { most: 100, entry: entry.encode() }).await.unwrap();
         assert_eq!(next.await.unwrap().unwrap().text, text);
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -113,13 +114,14 @@ async fn a_follower_goes_on_after_a_call_that_was_dropped() {
     let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
     node.abandon();
     node.closed().await;
-    let state = store.pool_state().await.unwrap();
+    let client = Store::from(store.clone());
+    let state = client.read(&ReadState).await.unwrap();
     let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
-    store.bless(&run_id);
+    client.bless(&run_id);
     let note = async |n| {
         let line = Line::of(&News::new(EventKind::Asked).saying(&format!("event {n}")), Duration::ZERO);
         let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
-        store.note(incarnation, 100, &entry.encode()).await.unwrap();
+        client.run(incarnation, &Note { most: 100, entry: entry.encode() }).await.unwrap();
     };
     note(1).await;
     let mut follower = Inspector::open("p", store).await.unwrap().follower(EventCursor::default());

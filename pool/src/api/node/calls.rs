@@ -1,6 +1,5 @@
 //! Calls from a node to its engine: the parts that all requests share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shard;
@@ -20,7 +19,7 @@ impl Shard {
     /// Sends a step that may be repeated until it is answered. An error that no repetition can mend ends it.
     pub(super) async fn insist<T, Step, Answered>(&self, step: Step) -> Result<T, Error>
     where
-        Step: Fn(Arc<dyn Store>, Incarnation) -> Answered,
+        Step: Fn(Store, Incarnation) -> Answered,
         Answered: Future<Output = Result<T, StoreError>>,
     {
         loop {

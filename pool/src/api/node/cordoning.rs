@@ -8,7 +8,7 @@ use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::NodeName;
-use crate::store::{Refusal, StoreError};
+use crate::store::{Cordon, Refusal, StoreError};
 
 impl Node {
     /// Cordons the node with this name: no worker of it gets a new job from now on. Its workers keep the jobs that they
@@ -72,10 +72,10 @@ impl Shard {
     async fn set_cordon(&self, node: &NodeName, on: bool) -> Result<(), Error> {
         self.insist(|store, incarnation| async move {
             let seen = store.members().borrow().revision;
-            match store.cordon(incarnation, seen, node, on).await {
+            match store.run(incarnation, &Cordon { seen, node: node.clone(), on }).await {
                 // This node has not yet heard of the last change.
                 Err(StoreError::Refused(Refusal::StaleRing(present))) => {
-                    store.cordon(incarnation, present, node, on).await
+                    store.run(incarnation, &Cordon { seen: present, node: node.clone(), on }).await
                 }
                 answer => answer,
             }

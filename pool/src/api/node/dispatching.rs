@@ -20,7 +20,7 @@ use crate::model::policy::RestartPolicy;
 use crate::model::record::{JobState, Record};
 use crate::model::ticket::Ticket;
 use crate::model::trace::TraceContext;
-use crate::store::StoreError;
+use crate::store::{LookUp, StoreError};
 
 pub(super) type Result<T> = std::result::Result<T, DispatchError>;
 
@@ -92,8 +92,8 @@ impl Shard {
     async fn is_to_run(&self, ticket: &Ticket, deadline: Time) -> Result<bool> {
         let late = || DispatchError::late(ticket.clone());
         let left = deadline.since(clock::now());
-        let items = [(ticket.key.clone(), None)];
-        let found = match tokio::time::timeout(left, self.shared.store.0.lookup(&items)).await {
+        let look = LookUp { items: vec![(ticket.key.clone(), None)] };
+        let found = match tokio::time::timeout(left, self.shared.store.0.read(&look)).await {
             Ok(Ok(found)) => found.into_iter().next().unwrap_or_default(),
             Ok(Err(error @ (StoreError::Unusable(_) | StoreError::Damaged(_)))) => return Err(error.into()),
             // The dispatch uses the same store, and waits until it works again.

@@ -11,7 +11,7 @@ use crate::api::reader::NO_SHARD;
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::WorkerId;
-use crate::store::BATCH_MAX;
+use crate::store::{BATCH_MAX, Drain};
 
 impl Node {
     /// Takes a [worker](Self::workers) of any node out of the ring of its shard. Its node hands its jobs off, and
@@ -82,11 +82,10 @@ impl Node {
 }
 
 async fn drain(shard: &Shard, workers: Vec<WorkerId>) -> Result<usize, Error> {
-    let workers = &*workers;
-    let drained =
-        shard.insist(|store, incarnation| async move { store.drain_all(incarnation, workers).await });
+    let drain = &Drain { workers };
+    let drained = shard.insist(|store, incarnation| async move { store.run(incarnation, drain).await });
     let drained = shard.patiently(drained).await?;
-    for (worker, _) in workers.iter().zip(&drained).filter(|(_, member)| member.is_some()) {
+    for (worker, _) in drain.workers.iter().zip(&drained).filter(|(_, member)| member.is_some()) {
         shard.note(News::new(EventKind::Asked).at(*worker).saying("drain"));
     }
     Ok(drained.iter().flatten().count())

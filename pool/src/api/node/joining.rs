@@ -85,7 +85,7 @@ impl Shard {
 
 /// Asks until the time is up whether a pool can live on this server. A refused connection counts as an answer, because
 /// most often the address is wrong.
-pub(super) async fn check_server(store: &dyn Store, limit: Limit, waiting: &Waiting) -> Result<(), Error> {
+pub(super) async fn check_server(store: &Store, limit: Limit, waiting: &Waiting) -> Result<(), Error> {
     let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
     let mut last = StoreError::NotExecuted(Arc::new(late));
     loop {

@@ -4,7 +4,7 @@ use super::calls::PATIENCE;
 use super::{Node, Shard};
 use crate::error::Error;
 use crate::model::level::{self, Level};
-use crate::store::Raised;
+use crate::store::{RaiseLevel, Raised};
 
 impl Node {
     /// The levels of this node, of the pool and of its members, as this node last heard of them. The floor is that of
@@ -62,8 +62,9 @@ impl Shard {
     }
 
     async fn raise_level(&self, to: u32) -> Result<u32, Error> {
-        let raised =
-            self.insist(|store, incarnation| async move { store.raise_level(incarnation, to).await });
+        let raised = self.insist(|store, incarnation| async move {
+            store.run(incarnation, &RaiseLevel { level: to }).await
+        });
         match raised.await? {
             Raised::Floor(floor) => Ok(floor),
             Raised::Below { worker, level } => Err(Error::MemberBelow { worker, level, wanted: to }),

@@ -242,6 +242,6 @@ impl Shard {
         after: Option<&JobKey>,
         limit: usize,
     ) -> Result<Vec<JobInfo>, Error> {
-        listing::jobs_of(&*self.shared.store.0, worker, after, limit).await
+        listing::jobs_of(&self.shared.store.0, worker, after, limit).await
     }
 }

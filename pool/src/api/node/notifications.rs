@@ -8,7 +8,7 @@ use super::{Node, Shard};
 use crate::error::Error;
 use crate::job::checkpoint::Checkpointed;
 use crate::model::id::{IdError, Incarnation, JobKey};
-use crate::store::{Refusal, StoreError};
+use crate::store::{DropNotifications, Refusal, StoreError};
 
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -94,8 +94,9 @@ impl Shard {
     async fn drop_notifications(&self, key: JobKey, through: &WaitingNotification) -> Result<u64, Error> {
         let dropped = async {
             let WaitingNotification { number, incarnation, .. } = *through;
+            let drop = DropNotifications { key: key.clone(), through: number };
             loop {
-                match self.shared.store.0.drop_notifications(incarnation, &key, number).await {
+                match self.shared.store.0.run(incarnation, &drop).await {
                     Ok(left) => return left.ok_or_else(|| Error::JobNotFound(key.clone())),
                     Err(StoreError::Refused(Refusal::StaleIncarnation(_))) => {
                         return Err(Error::Renumbered(key.clone()));

@@ -93,7 +93,7 @@ impl Overseen {
     }
 
     /// The shard's store over connections of the guard's own, while a clone of its node lives.
-    pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
+    pub(crate) fn store(&self) -> Option<Store> {
         Some(self.shard.upgrade()?.store.0.apart())
     }
 

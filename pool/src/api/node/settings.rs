@@ -13,7 +13,7 @@ use crate::model::event::{EventKind, News};
 use crate::model::id::{Incarnation, Revision};
 use crate::model::phase::PoolPhase;
 use crate::model::settings::{Settings, StoredSettings};
-use crate::store::{Refusal, SettingChange, StoreError};
+use crate::store::{ChangeSettings, Refusal, SettingChange, StoreError};
 
 /// The pause before the store is asked again.
 pub(super) const AGAIN: Duration = Duration::from_millis(50);
@@ -203,7 +203,7 @@ impl Shard {
             }
             (incarnation, changes)
         };
-        match store.change_settings(incarnation, &changes).await {
+        match store.run(incarnation, &ChangeSettings { changes: changes.clone() }).await {
             Ok(revision) => {
                 store.expect(incarnation, store.members().borrow().revision, revision);
                 let asked = changes.iter().map(|change| format!("{}={}", change.name, change.to));

@@ -68,7 +68,7 @@ pub(super) struct Shared {
     pub(super) served: Option<Arc<Served>>,
 }
 
-pub(super) struct StoreHandle(pub(super) Arc<dyn Store>);
+pub(super) struct StoreHandle(pub(super) Store);
 
 impl std::fmt::Debug for StoreHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -80,7 +80,7 @@ impl Shard {
     pub(crate) async fn start(
         pool: PoolName,
         config: Config,
-        store: Arc<dyn Store>,
+        store: Store,
         thread: EngineThread,
         policy: FencePolicy,
         beside: Beside,
@@ -90,7 +90,7 @@ impl Shard {
         let waiting = Waiting::new(pool.clone(), config.node.clone());
         let checked = thread.run({
             let store = store.clone();
-            async move { check_server(&*store, limit, &waiting).await.map(|()| waiting) }
+            async move { check_server(&store, limit, &waiting).await.map(|()| waiting) }
         });
         let checked =
             checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic)).into()));
@@ -233,7 +233,7 @@ impl Shard {
         self.shared.store.0.settings().borrow().incarnation
     }
 
-    pub(crate) fn store(&self) -> Arc<dyn Store> {
+    pub(crate) fn store(&self) -> Store {
         self.shared.store.0.clone()
     }
 

@@ -16,7 +16,7 @@ use crate::model::event::{EventKind, News};
 use crate::model::id::{IdError, JobKey};
 use crate::model::paused::{Paused, check_by};
 use crate::model::settings::InvalidSetting;
-use crate::store::Way;
+use crate::store::{ReadTime, Way};
 
 /// The default time of a [`Steer`]: longer than the 30 s that a handler may take to stop.
 const DEFAULT: Duration = Duration::from_secs(60);
@@ -283,7 +283,7 @@ impl Shard {
     /// The store's clock, ms. Asks again while the store does not answer.
     async fn server_time(&self) -> Result<u64, Error> {
         loop {
-            match self.store().server_time().await {
+            match self.store().read(&ReadTime).await {
                 Err(error) if is_silence(&error) && !self.shared.messages.is_closed() => {}
                 Err(_) if self.shared.messages.is_closed() => return Err(self.gone().await.into()),
                 answer => return Ok(answer?),

@@ -13,7 +13,7 @@ use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::Record;
 use crate::model::ticket::Ticket;
-use crate::store::Lookup;
+use crate::store::{LookUp, Lookup};
 
 /// How long it may take to cancel a dispatch after its deadline.
 const CANCELLING: Duration = Duration::from_secs(5);
@@ -108,8 +108,8 @@ impl Shard {
 
     /// The part of the job that a newer version wrote.
     async fn newer(&self, key: &JobKey, id: Option<&DispatchId>) -> Option<Newer> {
-        let items = [(key.clone(), id.cloned())];
-        let look = self.shared.store.0.lookup(&items);
+        let look = LookUp { items: vec![(key.clone(), id.cloned())] };
+        let look = self.shared.store.0.read(&look);
         let found = tokio::time::timeout(CANCELLING, look).await.ok()?.ok()?.into_iter().next()?;
         let record = |version| Newer { what: "the job's record", version, known: Record::VERSION };
         let own = |version| Newer { what: "the record of the id", version, known: Lookup::ID_VERSION };

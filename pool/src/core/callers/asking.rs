@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::refusing::split;
 use super::request::bad_record;
+use super::requests::send;
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
@@ -22,7 +24,8 @@ use crate::error::{AskError, Error, NotHandled};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
 use crate::mutation::Mutation;
-use crate::store::{AskEvent, AskId, AskItem, AskReply, Lookup, Said, StoreError};
+use crate::store;
+use crate::store::{AskEvent, AskId, AskItem, AskReply, LookUp, Lookup, Said, StoreError};
 
 /// After this time without a reply the job's record is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -322,8 +325,7 @@ impl Asking {
             return;
         }
         question.doubtful = true;
-        let key = question.ask.key.clone();
-        self.known.remove(&key);
+        self.known.remove(&question.ask.key);
         self.renew(to, None);
         self.send(to);
     }
@@ -351,11 +353,8 @@ impl Asking {
 
     /// The store refuses these asks. Answers the asks that no handler can have, and returns the rest.
     fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
-        if !error.is_refusal() {
-            return items;
-        }
         let is_sent = |to: &ReplyTo| self.open.get(to).is_some_and(|question| question.sent);
-        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(is_sent);
+        let (again, refused) = split(items, error, is_sent);
         for to in refused {
             self.end_with(ctx, to, Error::from(error.clone()).into());
         }
@@ -446,10 +445,10 @@ impl Asking {
             if ctx.now >= question.ask.deadline {
                 self.cut_off(ctx, to, AskError::NotHandled(NotHandled::Late));
                 some_ended = true;
-                continue;
+            } else {
+                question.due = None;
+                if question.sent { self.look(to) } else { self.send(to) }
             }
-            question.due = None;
-            if question.sent { self.look(to) } else { self.send(to) }
         }
         if some_ended {
             self.sends.retain(|to| self.open.contains_key(to));
@@ -460,16 +459,15 @@ impl Asking {
         }
         if may_send && let Some(batch) = self.looks.batch(ctx.now, |_| 512) {
             let key = |to: &ReplyTo| self.open.get(to).map(|q| ((*to, q.number), q.ask.key.clone()));
-            let (looking, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(key).unzip();
+            let (looking, keys): (_, Vec<_>) = batch.iter().filter_map(key).unzip();
             (self.looking, self.looked_in) = (looking, ctx.settled_in());
-            if keys.is_empty() { self.looks.answered() } else { ctx.call(Call::LookAtAsked(keys)) }
+            send(ctx, &mut self.looks, keys, |keys| Call::LookAtAsked(LookUp::of_keys(keys)));
         }
     }
 
     fn flush_sends(&mut self, ctx: &mut Ctx, not_after: impl Fn(Time) -> u64) {
-        let size = |to: &ReplyTo| {
-            self.open.get(to).map_or(0, |q| 128 + q.ask.key.as_bytes().len() + q.ask.body.len())
-        };
+        let bytes = |q: &Question| 128 + q.ask.key.as_bytes().len() + q.ask.body.len();
+        let size = |to: &ReplyTo| self.open.get(to).map_or(0, bytes);
         let Some(batch) = self.sends.batch(ctx.now, size) else { return };
         let life = ctx.config.nonce;
         let item = |to: &ReplyTo| {
@@ -484,12 +482,13 @@ impl Asking {
                 poke,
                 body,
             };
-            let guess = question.target.map(|(worker, _)| worker);
-            Some((Flying { to: *to, number, poke }, AskItem { key: question.ask.key.clone(), guess, ask }))
+            let (key, guess) = (question.ask.key.clone(), question.target.map(|(worker, _)| worker));
+            Some((Flying { to: *to, number, poke }, AskItem { key, guess, ask }))
         };
         let (flying, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(item).unzip();
         self.flying = flying;
-        if items.is_empty() { self.sends.answered() } else { ctx.call(Call::Ask(items)) }
+        let asker = ctx.config.node.clone();
+        send(ctx, &mut self.sends, items, |items| Call::Ask(store::Ask { asker, items }));
     }
 
     pub(in crate::core) fn deadline(&self, may_send: bool, clock_known: bool) -> Option<Time> {

@@ -15,7 +15,8 @@ use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::model::id::JobKey;
 use crate::store::{
-    DispatchItem, NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, StoreError,
+    DispatchItem, Notify, NotifyItem, NotifyOrStart, NotifyOrStartItem, NotifyOrStartReply, NotifyReply,
+    StoreError,
 };
 
 impl Requests {
@@ -152,7 +153,7 @@ impl Requests {
         };
         let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
         self.in_flight.notes = tos;
-        send(ctx, &mut self.notes, items, Call::Notify);
+        send(ctx, &mut self.notes, items, |items| Call::Notify(Notify { items }));
     }
 
     /// Each item names the worker of a new job, so the job needs no router if the ring has not changed.
@@ -185,6 +186,6 @@ impl Requests {
         let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(&mut open).unzip();
         self.in_flight.starts = tos;
         let ring = ring.revision();
-        send(ctx, &mut self.starts, items, |items| Call::NotifyOrStart(ring, items));
+        send(ctx, &mut self.starts, items, |items| Call::NotifyOrStart(NotifyOrStart { ring, items }));
     }
 }

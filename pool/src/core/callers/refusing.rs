@@ -15,13 +15,22 @@ impl Requests {
             for to in &items {
                 self.open.get_mut(to).into_iter().for_each(|request| request.unanswered |= may_be_done);
             }
-            return items;
         }
         let is_open = |to: &ReplyTo| self.open.get(to).is_some_and(|request| request.unanswered);
-        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(is_open);
+        let (again, refused) = split(items, error, is_open);
         for to in refused {
             self.finish(ctx, to, Err(error.clone().into()));
         }
         again
     }
+}
+
+/// The items of a failed call in two parts: items to send again, and items that the store refuses. An item that an earlier
+/// call may have carried out goes again.
+pub(super) fn split(
+    items: Vec<ReplyTo>,
+    error: &StoreError,
+    may_be_done: impl Fn(&ReplyTo) -> bool,
+) -> (Vec<ReplyTo>, Vec<ReplyTo>) {
+    if error.is_refusal() { items.into_iter().partition(may_be_done) } else { (items, Vec::new()) }
 }

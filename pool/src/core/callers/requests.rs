@@ -13,7 +13,8 @@ use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::{JobState, Record};
-use crate::store::{Lookup, Refusal, StopItem, StopReply, StoreError, UnparkReply};
+use crate::store;
+use crate::store::{LookUp, Lookup, Refusal, StopItem, StopReply, StoreError, UnparkReply};
 
 /// How often the engine looks for the end of a job whose hint may be lost.
 const POLL: Duration = Duration::from_secs(1);
@@ -414,7 +415,7 @@ impl Requests {
             self.flush_open(ctx);
         }
         if let Some(items) = self.again.batch(ctx.now, |_| 512) {
-            ctx.call(Call::Stop { repeat: true, waiting: false, items });
+            ctx.call(Call::Stop(store::Stop { turn: None, repeat: true, waiting: None, items }));
         }
     }
 
@@ -424,7 +425,7 @@ impl Requests {
             let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
             self.in_flight.finds = tos;
             self.in_flight.settled_in = ctx.settled_in();
-            send(ctx, &mut self.finds, keys, Call::FindOwners);
+            send(ctx, &mut self.finds, keys, |keys| Call::FindOwners(LookUp::of_keys(keys)));
         }
         if let Some(batch) = self.stops.batch(ctx.now, |_| 512) {
             let mut waiting = false;
@@ -437,7 +438,10 @@ impl Requests {
             };
             let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
             self.in_flight.stops = tos;
-            send(ctx, &mut self.stops, items, |items| Call::Stop { repeat: false, waiting, items });
+            let waiting = waiting.then(|| ctx.config.node.clone());
+            send(ctx, &mut self.stops, items, |items| {
+                Call::Stop(store::Stop { turn: None, repeat: false, waiting, items })
+            });
         }
         self.flush_notes(ctx);
         self.flush_steers(ctx);
@@ -449,7 +453,7 @@ impl Requests {
             };
             let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
             self.in_flight.unparks = tos;
-            send(ctx, &mut self.unparks, items, Call::Unpark);
+            send(ctx, &mut self.unparks, items, |jobs| Call::Unpark(store::Unpark { jobs }));
         }
     }
 

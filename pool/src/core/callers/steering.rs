@@ -20,6 +20,7 @@ use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
+use crate::store;
 use crate::store::{SteerItem, SteerReply, StoreError, Way};
 
 /// How often an owner is told that has not ended the run.
@@ -182,7 +183,7 @@ impl Requests {
         };
         let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
         self.in_flight.steers = tos;
-        send(ctx, &mut self.steers, items, Call::Steer);
+        send(ctx, &mut self.steers, items, |items| Call::Steer(store::Steer { items }));
     }
 }
 

@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::refusing::split;
 use super::request::bad_record;
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
@@ -26,7 +27,8 @@ use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
 use crate::model::record::Record;
-use crate::store::{Lookup, Refusal, StoreError, UpdateItem, UpdateReply};
+use crate::store;
+use crate::store::{LookUp, Lookup, Refusal, StoreError, UpdateItem, UpdateReply};
 
 /// One open update.
 #[derive(Debug)]
@@ -183,11 +185,8 @@ impl Updating {
 
     /// As [`Requests::refused`](super::requests::Requests::refused).
     fn refused(&mut self, ctx: &mut Ctx, items: Vec<ReplyTo>, error: &StoreError) -> Vec<ReplyTo> {
-        if !error.is_refusal() {
-            return items;
-        }
         let in_doubt = |to: &ReplyTo| self.open.get(to).is_some_and(|update| update.in_doubt);
-        let (again, refused): (Vec<_>, Vec<_>) = items.into_iter().partition(in_doubt);
+        let (again, refused) = split(items, error, in_doubt);
         for to in refused {
             self.finish(ctx, to, Err(error.clone().into()));
         }
@@ -267,9 +266,9 @@ impl Updating {
         }
         if let Some(batch) = self.looks.batch(ctx.now, |_| 512) {
             let key = |to: &ReplyTo| Some((*to, self.open.get(to)?.new.key.clone()));
-            let (tos, keys): (Vec<_>, Vec<_>) = batch.iter().filter_map(key).unzip();
+            let (tos, keys): (_, Vec<_>) = batch.iter().filter_map(key).unzip();
             (self.looking, self.looked_in) = (tos, ctx.settled_in());
-            ctx.call(Call::LookToUpdate(keys));
+            ctx.call(Call::LookToUpdate(LookUp::of_keys(keys)));
         }
         let bytes = |to: &ReplyTo| self.open.get(to).map_or(0, |update| update.new.payload.len() + 512);
         if let Some(batch) = self.sends.batch(ctx.now, bytes) {
@@ -281,7 +280,7 @@ impl Updating {
             };
             let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(item).unzip();
             self.sending = tos;
-            ctx.call(Call::Update(items));
+            ctx.call(Call::Update(store::Update { turn: None, items }));
         }
     }
 

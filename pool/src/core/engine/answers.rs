@@ -6,17 +6,16 @@ use super::Engine;
 use crate::core::call::Done;
 use crate::core::callers::dispatching::Pool;
 use crate::core::ctx::{Ctx, RETRY};
-use crate::core::effect::{Effect, Notice};
+use crate::core::effect::Notice;
 
 use crate::core::batcher::{is_of_an_item, may_be_done};
-use crate::core::input::Seating;
 use crate::core::roles::sweeping::stops_again;
 use crate::core::worker::Worker;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
-use crate::model::settings::is_fixed;
+use crate::model::ticket::Ticket;
 use crate::store::{
-    BeginReply, NodeEvents, Outcome, Refusal, Result, Seat, StoreError, Swept, TermReply, WorkerBegins,
-    WorkerBegun, WorkerEvent, WorkerStarts,
+    Begin, BeginReply, Dispatch, NodeEvents, Outcome, Refusal, Release, Result, Save, Started, Stop,
+    StoreError, Swept, Take, Tell, TermReply, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
 };
 
 /// The outcome in a node's stream that asks it to look at its schedules.
@@ -28,28 +27,28 @@ impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
         let now = self.ctx.now;
         match done {
-            Done::Survey(answer) => {
+            Done::Survey(_, answer) => {
                 let joins = self.pool.incarnation.is_none() || !self.attaching.is_empty();
                 let needed = joins || !self.workers.is_empty();
                 let change = self.pool.on_surveyed(&mut self.ctx, needed, answer);
                 self.on_change(change);
             }
-            Done::Bootstrap { run_id, answer } => {
-                let change = self.pool.on_bootstrapped(&mut self.ctx, run_id, &answer);
+            Done::Bootstrap(step, answer) => {
+                let change = self.pool.on_bootstrapped(&mut self.ctx, step.run_id, &answer);
                 self.on_change(change);
             }
-            Done::Recover { run_id, answer } => {
+            Done::Recover(step, answer) => {
                 if let Err(error) = &answer {
                     self.see_refusal(error);
                 }
-                let change = self.pool.on_recovered(&mut self.ctx, run_id, &answer);
+                let change = self.pool.on_recovered(&mut self.ctx, step.run_id, &answer);
                 self.on_change(change);
             }
-            Done::OpenNormal(answer) => {
+            Done::OpenNormal(_, answer) => {
                 let change = self.pool.on_opened(&mut self.ctx, answer);
                 self.on_change(change);
             }
-            Done::ServerTime(answer) => {
+            Done::ServerTime(_, answer) => {
                 self.clock.busy = false;
                 match answer {
                     Ok(ms) => self.clock.read = Some((now, ms)),
@@ -59,28 +58,28 @@ impl Engine {
                     }
                 }
             }
-            Done::Revisions(answer) => return self.on_revisions(answer),
-            Done::Join { .. }
-            | Done::Settle { .. }
-            | Done::Drain { .. }
-            | Done::Leave { .. }
-            | Done::Expire { .. }
-            | Done::Reap { .. } => {
+            Done::Revisions(_, answer) => return self.on_revisions(answer),
+            Done::Join(..)
+            | Done::Settle(..)
+            | Done::Drain(..)
+            | Done::Leave(..)
+            | Done::Expire(..)
+            | Done::Reap(..) => {
                 return self.on_membership(done);
             }
-            Done::Attest { .. } | Done::Attend { .. } => return self.on_attestation(done),
-            Done::Ask(_) | Done::LookAtAsked(_) | Done::Reply { .. } | Done::ReadLast { .. } => {
+            Done::Attest(..) | Done::Attend(..) => return self.on_attestation(done),
+            Done::Ask(..) | Done::LookAtAsked(..) | Done::Reply(..) | Done::ReadLast(..) => {
                 return self.on_asks(done);
             }
-            Done::Update(_) | Done::LookToUpdate(_) => return self.on_updates(done),
-            Done::Begin { .. }
-            | Done::Started { .. }
-            | Done::Release { .. }
-            | Done::Take { .. }
-            | Done::Save { .. }
-            | Done::Owned { .. }
-            | Done::OldestEvent { .. } => return self.on_ownership(done),
-            Done::Dispatch { items, answer } => match answer {
+            Done::Update(..) | Done::LookToUpdate(..) => return self.on_updates(done),
+            Done::Begin(..)
+            | Done::Started(..)
+            | Done::Release(..)
+            | Done::Take(..)
+            | Done::Save(..)
+            | Done::Owned(..)
+            | Done::OldestEvent(..) => return self.on_ownership(done),
+            Done::Dispatch(Dispatch { items, .. }, answer) => match answer {
                 Ok(replies) => {
                     self.dispatching.sent();
                     let settled = self.is_normal();
@@ -94,23 +93,27 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
-            Done::LookUp { tickets, answer } => match answer {
-                Ok(found) => {
-                    self.dispatching.looked_up();
-                    let pool = match self.closing.is_stopping() {
-                        true => Pool::Stopping,
-                        false if self.is_normal() => Pool::Open,
-                        false => Pool::Unsettled,
-                    };
-                    self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
+            Done::LookUp(look, answer) => {
+                let ticket = |(key, id): (JobKey, Option<DispatchId>)| Some(Ticket { key, id: id? });
+                let tickets: Vec<_> = look.items.into_iter().filter_map(ticket).collect();
+                match answer {
+                    Ok(found) => {
+                        self.dispatching.looked_up();
+                        let pool = match self.closing.is_stopping() {
+                            true => Pool::Stopping,
+                            false if self.is_normal() => Pool::Open,
+                            false => Pool::Unsettled,
+                        };
+                        self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
+                    }
+                    Err(error) => {
+                        let key = first(tickets.iter().map(|ticket| &ticket.key));
+                        let news = self.dispatching.look_again(now, tickets, &error);
+                        return self.heard(news, key, error);
+                    }
                 }
-                Err(error) => {
-                    let key = first(tickets.iter().map(|ticket| &ticket.key));
-                    let news = self.dispatching.look_again(now, tickets, &error);
-                    return self.heard(news, key, error);
-                }
-            },
-            Done::FindOwners(answer) => match answer {
+            }
+            Done::FindOwners(_, answer) => match answer {
                 Ok(found) => {
                     let normal = self.is_normal();
                     self.requests.on_found(&mut self.ctx, found, normal);
@@ -120,7 +123,7 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
-            Done::Stop { repeat, items, answer } => match answer {
+            Done::Stop(Stop { repeat, items, .. }, answer) => match answer {
                 Ok(replies) if repeat => self.requests.on_stopped_again(items, &replies),
                 Ok(replies) => self.requests.on_stopped(&mut self.ctx, &replies),
                 Err(error) => {
@@ -131,14 +134,14 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
-            Done::Notify(answer) => match answer {
+            Done::Notify(_, answer) => match answer {
                 Ok(replies) => self.requests.on_notified(&mut self.ctx, &replies),
                 Err(error) => {
                     let (news, key) = self.requests.send_notes_again(&mut self.ctx, &error);
                     return self.heard(news, key, error);
                 }
             },
-            Done::NotifyOrStart(answer) => match answer {
+            Done::NotifyOrStart(_, answer) => match answer {
                 Ok(replies) => {
                     if self.requests.on_notified_or_started(&mut self.ctx, &replies) {
                         self.clock.next = now;
@@ -150,24 +153,24 @@ impl Engine {
                     return self.heard(news, key, error);
                 }
             },
-            Done::Unpark(answer) => return self.on_unparks(answer),
-            Done::Steer(answer) => return self.on_steers(answer),
-            Done::Route { events, answer } => return self.routing.on_routed(&mut self.ctx, events, answer),
-            Done::ReadPool(answer) => return self.routing.on_events(&mut self.ctx, false, answer),
-            Done::ClaimPool(answer) => return self.routing.on_events(&mut self.ctx, true, answer),
-            Done::RestoreGroup(answer) => return self.routing.on_restored(&mut self.ctx, answer),
-            Done::ReadNode { round, answer } => {
+            Done::Unpark(_, answer) => return self.on_unparks(answer),
+            Done::Steer(_, answer) => return self.on_steers(answer),
+            Done::Route(_, events, answer) => return self.routing.on_routed(&mut self.ctx, events, answer),
+            Done::ReadPool(_, answer) => return self.routing.on_events(&mut self.ctx, false, answer),
+            Done::ClaimPool(_, answer) => return self.routing.on_events(&mut self.ctx, true, answer),
+            Done::RestoreGroup(_, answer) => return self.routing.on_restored(&mut self.ctx, answer),
+            Done::ReadNode(_, round, answer) => {
                 if let Some(events) = self.reading.on_read(&self.ctx, round, answer)? {
                     self.on_node_events(events);
                 }
             }
-            Done::Heartbeats(answer) => {
+            Done::Heartbeats(_, answer) => {
                 return self.liveness.on_heartbeats(&mut self.ctx, &self.members, answer);
             }
-            Done::Inspect { held, answer } => return self.on_inspected(held, answer),
-            Done::Sweep { kick, answer } => return self.on_swept(kick, answer),
-            Done::PruneConsumers(answer) => return answer,
-            Done::Tell { outcomes, answer } => {
+            Done::Inspect(step, answer) => return self.on_inspected(step.held, answer),
+            Done::Sweep(step, answer) => return self.on_swept(step.kick, answer),
+            Done::PruneConsumers(_, answer) => return answer,
+            Done::Tell(Tell { outcomes }, answer) => {
                 self.tells.busy = false;
                 if let Err(error) = answer {
                     self.tells.queue.splice(0..0, outcomes);
@@ -175,8 +178,15 @@ impl Engine {
                     return Err(error);
                 }
             }
-            Done::Sched { .. } | Done::Term { .. } | Done::Tick { .. } | Done::Plan { .. } => {
-                if let Done::Term { answer: Ok(terms), .. } = &done {
+            Done::Sched(..)
+            | Done::Term(..)
+            | Done::Tick(..)
+            | Done::PlanList(..)
+            | Done::PlanFind(..)
+            | Done::PlanDispatch(..)
+            | Done::PlanStop(..)
+            | Done::PlanUpdate(..) => {
+                if let Done::Term(_, _, Ok(terms)) = &done {
                     for reply in &terms.replies {
                         if let TermReply::Held(entry) = reply {
                             self.pool.saw_token(Token(entry.term.0));
@@ -185,99 +195,19 @@ impl Engine {
                 }
                 return self.scheduling.on_done(&mut self.ctx, done);
             }
-            Done::Shutdown { mode, answer } => return self.closing.on_flag(&self.ctx, mode, answer),
-            Done::Purge(answer) => {
+            Done::Shutdown(step, answer) => return self.closing.on_flag(&self.ctx, step.mode, answer),
+            Done::Purge(_, answer) => {
                 let outcomes = self.closing.on_purged(&self.ctx, answer)?;
                 self.tells.queue.extend(outcomes);
             }
-            Done::Cleanup(answer) => {
+            Done::CleanUp(_, answer) => {
                 if self.closing.on_cleaned(&self.ctx, answer)? {
                     self.on_pool_gone();
                 }
             }
-            Done::ForgetNode => self.on_forgotten(),
+            Done::ForgetNode(..) => self.on_forgotten(),
         }
         Ok(())
-    }
-
-    fn on_membership(&mut self, done: Done) -> Result<()> {
-        let ctx = &mut self.ctx;
-        let first = match done {
-            Done::Join { seating, answer } => return self.on_joined(seating, answer),
-            Done::Settle { worker, answer } => match self.worker_at(worker) {
-                Some((worker, ctx)) => worker.on_settled(ctx, answer)?,
-                None => false,
-            },
-            Done::Drain { worker, answer } => {
-                if let Some((worker, ctx)) = self.worker_at(worker) {
-                    worker.on_drained(ctx, answer)?;
-                }
-                false
-            }
-            Done::Leave { worker: id, answer } => {
-                if answer.is_ok() {
-                    self.liveness.found_dead(id);
-                }
-                if let Some((worker, ctx)) = self.worker_at(id) {
-                    worker.on_left(ctx, answer)?;
-                }
-                false
-            }
-            Done::Expire { workers, answer } => {
-                for worker in self.liveness.on_expired(ctx, &workers, answer)? {
-                    let own = self.workers.values_mut().find(|own| own.member_id() == Some(worker));
-                    if let Some(own) = own {
-                        own.fence(ctx);
-                    }
-                }
-                false
-            }
-            Done::Reap { worker, answer } => {
-                let outcomes = self.liveness.on_reaped(ctx, worker, answer)?;
-                self.pass_on(outcomes);
-                false
-            }
-            _ => false,
-        };
-        if first {
-            self.sweeping.kick();
-        }
-        Ok(())
-    }
-
-    fn on_joined(&mut self, seating: Seating, answer: Result<Seat>) -> Result<()> {
-        let behind = match &answer {
-            Err(StoreError::Refused(Refusal::Setting { name, theirs, .. })) => self.is_behind(name, theirs),
-            _ => false,
-        };
-        if let Ok(seat) = &answer {
-            self.pool.saw_token(Token(seat.worker.0));
-        }
-        let Some(worker) = self.workers.get_mut(&seating.local) else { return Ok(()) };
-        if worker.on_joined(&mut self.ctx, seating, behind, answer)? {
-            self.sweeping.kick();
-        }
-        // The map may already have told of a drain that followed the join.
-        worker.on_member(&mut self.ctx, self.members.entries.get(&worker.jobs.worker), false);
-        Ok(())
-    }
-
-    /// The setting of a join differs from the pool's, but without a contradiction: the pool's value has changed. The
-    /// node knows the new value, or asks for it now.
-    fn is_behind(&mut self, name: &str, theirs: &String) -> bool {
-        if is_fixed(name) {
-            return false;
-        }
-        if self.ctx.config.settings.fields().contains(&(name, theirs.clone())) {
-            return true;
-        }
-        // A known value that was not adopted cannot be used.
-        let unheard = self.settings.fields.get(name) != Some(theirs);
-        if unheard {
-            // A repair by hand makes no revision.
-            self.ctx.out.push(Effect::Reread { members: false });
-        }
-        unheard
     }
 
     pub(super) fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
@@ -287,18 +217,18 @@ impl Engine {
 
     fn on_ownership(&mut self, done: Done) -> Result<()> {
         match &done {
-            Done::Begin { .. } => self.shared_calls.in_flight.begins = false,
-            Done::Started { .. } => self.shared_calls.in_flight.starts = false,
+            Done::Begin(..) => self.shared_calls.in_flight.begins = false,
+            Done::Started(..) => self.shared_calls.in_flight.starts = false,
             _ => {}
         }
         match done {
-            Done::Begin { begins, answer: Ok(answers) } => {
+            Done::Begin(Begin { begins }, Ok(answers)) => {
                 self.shared_calls.begins.widen();
                 for (begins, answer) in begins.into_iter().zip(answers) {
                     self.on_begun(begins, answer);
                 }
             }
-            Done::Begin { begins, answer: Err(error) } => {
+            Done::Begin(Begin { begins }, Err(error)) => {
                 let whole = begins.iter().map(|begins| begins.jobs.len()).sum();
                 let key = first(begins.iter().flat_map(|begins| &begins.jobs).map(|(key, _)| key));
                 self.shared_calls.begins.narrow(whole, &error);
@@ -311,7 +241,7 @@ impl Engine {
                 }
                 return self.heard(news, key, error);
             }
-            Done::Started { starts, answer: Ok(noted) } => {
+            Done::Started(Started { starts }, Ok(noted)) => {
                 self.shared_calls.starts.widen();
                 let mut rest = &*noted;
                 for WorkerStarts { worker, items } in starts {
@@ -322,7 +252,7 @@ impl Engine {
                     }
                 }
             }
-            Done::Started { starts, answer: Err(error) } => {
+            Done::Started(Started { starts }, Err(error)) => {
                 let whole = starts.iter().map(|starts| starts.items.len()).sum();
                 let key = first(starts.iter().flat_map(|starts| &starts.items).map(|item| &item.key));
                 self.shared_calls.starts.narrow(whole, &error);
@@ -334,18 +264,18 @@ impl Engine {
                 }
                 return self.heard(news, key, error);
             }
-            Done::Release { worker, finished, items, answer } => {
+            Done::Release(Release { worker, finished, items }, answer) => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
                     Ok(replies) => worker.jobs.on_released(ctx, &finished, items, &replies),
                     Err(error) => {
-                        let key = first(items.iter().map(|(item, _)| &item.key));
+                        let key = first(items.iter().map(|item| &item.key));
                         let news = worker.jobs.release_again(ctx.now, finished, items, &error);
                         return self.heard(news, key, error);
                     }
                 }
             }
-            Done::Take { worker, finished, items, answer } => {
+            Done::Take(Take { worker, finished, items }, answer) => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
                     answer if worker.jobs.takes.was_abandoned() => {
@@ -360,7 +290,7 @@ impl Engine {
                     }
                 }
             }
-            Done::Save { worker, items, answer } => {
+            Done::Save(Save { worker, items }, answer) => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
                     Ok(replies) => worker.jobs.on_saved(ctx, items, &replies),
@@ -371,14 +301,14 @@ impl Engine {
                     }
                 }
             }
-            Done::Owned { worker, answer } => {
-                if let Some((worker, ctx)) = self.worker_at(worker) {
+            Done::Owned(step, answer) => {
+                if let Some((worker, ctx)) = self.worker_at(step.worker) {
                     return worker.on_owned(ctx, answer);
                 }
             }
-            Done::OldestEvent { worker, answer } => {
+            Done::OldestEvent(step, answer) => {
                 let oldest = answer?;
-                if let Some((worker, _)) = self.worker_at(worker) {
+                if let Some((worker, _)) = self.worker_at(step.worker) {
                     worker.jobs.inbox.oldest(oldest);
                 }
             }
@@ -461,7 +391,7 @@ impl Engine {
     }
 
     /// Jobs that no worker runs have come to these outcomes: tells their dispatchers.
-    fn pass_on(&mut self, outcomes: Vec<(DispatchId, Outcome)>) {
+    pub(super) fn pass_on(&mut self, outcomes: Vec<(DispatchId, Outcome)>) {
         for (id, _) in outcomes.iter().filter(|(_, outcome)| outcome == "parked") {
             self.ctx.report(Notice::ParkedUnowned { id: id.clone() });
         }

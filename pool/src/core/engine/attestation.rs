@@ -3,16 +3,14 @@
 use super::Engine;
 use crate::core::call::Done;
 use crate::model::member::MemberState;
-use crate::store::{Refusal, Result, StoreError};
+use crate::store::{AttestJobs, Refusal, Result, StoreError};
 
 impl Engine {
     /// A worker's report, or its final report, was answered. An answer from an earlier incarnation is ignored.
     pub(in crate::core) fn on_attestation(&mut self, done: Done) -> Result<()> {
         let (incarnation, id, error) = match &done {
-            Done::Attest { incarnation, worker, answer, .. } => {
-                (*incarnation, *worker, answer.as_ref().err())
-            }
-            Done::Attend { incarnation, worker, answer } => (*incarnation, *worker, answer.as_ref().err()),
+            Done::Attest(step, incarnation, answer) => (*incarnation, step.worker, answer.as_ref().err()),
+            Done::Attend(step, incarnation, answer) => (*incarnation, step.worker, answer.as_ref().err()),
             _ => return Ok(()),
         };
         let error = error.cloned();
@@ -22,7 +20,7 @@ impl Engine {
         }
         let ctx = &mut self.ctx;
         match done {
-            Done::Attest { items, answer: Ok(replies), .. } => {
+            Done::Attest(AttestJobs { items, .. }, _, Ok(replies)) => {
                 let first = worker.jobs.on_attested(ctx, items, &replies);
                 let current = self.members.incarnation == Some(incarnation);
                 let member = self.members.entries.get(&id).filter(|_| current);
@@ -30,18 +28,18 @@ impl Engine {
                     worker.may_have_no_slot(ctx);
                 }
             }
-            Done::Attend { answer: Ok(next), .. } => worker.jobs.on_attended(ctx, next),
+            Done::Attend(_, _, Ok(next)) => worker.jobs.on_attended(ctx, next),
             // The pool opens only after every member's final report. So the pool has received this one, and only the
             // answer is lost.
-            Done::Attest { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
-            | Done::Attend { answer: Err(StoreError::Refused(Refusal::Normal)), .. }
+            Done::Attest(_, _, Err(StoreError::Refused(Refusal::Normal)))
+            | Done::Attend(_, _, Err(StoreError::Refused(Refusal::Normal)))
                 if worker.jobs.is_known() =>
             {
                 worker.jobs.on_attended(ctx, None);
                 return Ok(());
             }
-            Done::Attest { items, answer: Err(_), .. } => worker.jobs.attest_again(ctx.now, items),
-            Done::Attend { answer: Err(_), .. } => worker.jobs.attest_again(ctx.now, Vec::new()),
+            Done::Attest(AttestJobs { items, .. }, _, Err(_)) => worker.jobs.attest_again(ctx.now, items),
+            Done::Attend(_, _, Err(_)) => worker.jobs.attest_again(ctx.now, Vec::new()),
             _ => {}
         }
         match error {

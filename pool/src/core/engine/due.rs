@@ -13,6 +13,7 @@ use crate::core::worker::{Gate, Worker};
 use crate::error::{DispatchError, Error};
 use crate::model::settings::ShardId;
 use crate::mutation::Mutation;
+use crate::store::{ForgetNode, ReadTime, Tell};
 
 /// How often the server's clock is read again.
 const CLOCK_EVERY: Duration = Duration::from_secs(60);
@@ -141,14 +142,15 @@ impl Engine {
         if !self.clock.busy && ctx.now >= self.clock.next {
             self.clock.busy = true;
             self.clock.next = ctx.now + CLOCK_EVERY;
-            ctx.call(Call::ServerTime);
+            ctx.call(Call::ServerTime(ReadTime));
             self.rereading.flush(ctx, self.members.entries.len());
         }
         self.moves_now.flush(ctx);
         if !self.tells.busy && !self.tells.queue.is_empty() && ctx.now >= self.tells.retry_at {
             self.tells.busy = true;
             let count = self.tells.queue.len().min(512);
-            ctx.call(Call::Tell(self.tells.queue.drain(..count).collect()));
+            let outcomes = self.tells.queue.drain(..count).collect();
+            ctx.call(Call::Tell(Tell { outcomes }));
         }
         self.closing.flush(ctx, self.workers.values().all(Worker::is_gone));
     }
@@ -258,7 +260,8 @@ impl Engine {
         let left = self.closing.leaving && (says_all || self.too_old.is_some());
         if self.end == End::No && gone && (closed || left) {
             self.end = End::Forgetting;
-            self.ctx.call(Call::ForgetNode);
+            let node = self.ctx.config.node.clone();
+            self.ctx.call(Call::ForgetNode(ForgetNode { node }));
         }
     }
 

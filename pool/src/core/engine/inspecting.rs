@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use super::Engine;
-use crate::core::call::Call;
+use crate::core::call::{Call, INSPECT};
 use crate::core::ctx::Ctx;
 use crate::core::input::LocalWorker;
 use crate::core::jobs::held::JobPhase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
 use crate::model::id::{JobKey, Token, WorkerId};
-use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, Result, StoreError};
+use crate::store::{BATCH_MAX, HeldState, Inspect, Inspected, Refusal, Result, StoreError};
 
 /// How far a node's look has come.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Inspecting {
         if due && !self.busy {
             self.busy = true;
             let held = self.some_of(workers);
-            ctx.call(Call::Inspect { cursor: self.cursor, held });
+            ctx.call(Call::Inspect(Inspect { cursor: self.cursor, limit: INSPECT, held }));
         }
     }
 

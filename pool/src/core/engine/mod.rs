@@ -7,6 +7,7 @@ mod capacity;
 mod commands;
 mod due;
 mod inspecting;
+mod membership;
 mod moving;
 mod namesake;
 mod settings;
@@ -44,7 +45,7 @@ use crate::model::member::{MemberState, Members};
 use crate::model::settings::StoredSettings;
 use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
-use crate::store::{Outcome, Refusal, Renewal, Result, Seen, StoreError};
+use crate::store::{Outcome, ReadOldest, Refusal, Renewal, Result, Seen, StoreError};
 use inspecting::Inspecting;
 use moving::MovesNow;
 use namesake::Namesake;
@@ -365,7 +366,7 @@ impl Engine {
             match state {
                 None => worker.fence(&mut self.ctx),
                 Some(MemberState::Up | MemberState::Standby | MemberState::Draining) => {
-                    self.ctx.call(Call::OldestEvent { worker: id });
+                    self.ctx.call(Call::OldestEvent(ReadOldest { worker: id }));
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::core::effect::Effect;
 use crate::core::time::Time;
 use crate::model::id::Revision;
 use crate::mutation::Mutation;
-use crate::store::{PoolState, Result};
+use crate::store::{PoolState, ReadState, Result};
 
 /// How far the wish has come.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl MovesNow {
     pub(super) fn flush(&mut self, ctx: &mut Ctx) {
         if !self.busy && self.look_at.is_some_and(|at| ctx.now >= at) {
             (self.busy, self.look_at) = (true, None);
-            ctx.call(Call::Revisions);
+            ctx.call(Call::Revisions(ReadState));
         }
     }
 

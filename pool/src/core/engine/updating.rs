@@ -8,20 +8,20 @@ use crate::store::Result;
 impl Engine {
     pub(super) fn on_updates(&mut self, done: Done) -> Result<()> {
         let (news, key, error) = match done {
-            Done::Update(Ok(replies)) => {
+            Done::Update(_, Ok(replies)) => {
                 self.updating.on_updated(&mut self.ctx, &replies);
                 return Ok(());
             }
-            Done::Update(Err(error)) => {
+            Done::Update(_, Err(error)) => {
                 let (news, key) = self.updating.send_again(&mut self.ctx, &error, may_be_done(&error));
                 (news, key, error)
             }
-            Done::LookToUpdate(Ok(found)) => {
+            Done::LookToUpdate(_, Ok(found)) => {
                 let normal = self.is_normal();
                 self.updating.on_looked(&mut self.ctx, found, normal);
                 return Ok(());
             }
-            Done::LookToUpdate(Err(error)) => {
+            Done::LookToUpdate(_, Err(error)) => {
                 let (news, key) = self.updating.look_again(&mut self.ctx, &error);
                 (news, key, error)
             }

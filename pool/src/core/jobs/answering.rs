@@ -17,14 +17,15 @@ use super::held::JobPhase;
 use super::seen::Seen;
 use super::unsaid::Word;
 use crate::core::batcher::Batcher;
-use crate::core::call::Call;
+use crate::core::call::{Call, READ_ENTRIES};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, HandedAsk};
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::mutation::Mutation;
 use crate::store::{
-    AskEvent, AskId, BATCH_MAX, NodeEvents, ReplyItem, ReplyReply, Said, StoreError, WorkerEvent,
+    AskEvent, AskId, BATCH_MAX, Cursors, NodeEvents, ReadNode, Reply, ReplyItem, ReplyReply, Said,
+    StoreError, WorkerEvent,
 };
 
 /// The most asks that are open for one job, and their bytes.
@@ -273,7 +274,7 @@ impl Jobs {
         if let Some(items) = self.answering.lane.batch(ctx.now, size) {
             self.finish_entries();
             let (worker, finished) = (self.worker, self.inbox.take_handled());
-            ctx.call(Call::Reply { worker, finished, items });
+            ctx.call(Call::Reply(Reply { worker, finished, items }));
         } else if self.answering.entries.len() >= BATCH_MAX
             || self.answering.entries_due.is_some_and(|due| due <= ctx.now)
         {
@@ -414,7 +415,10 @@ impl Jobs {
         }
         if self.answering.last_read == LastRead::Due {
             self.answering.last_read = LastRead::UnderWay;
-            ctx.call(Call::ReadLast { worker: self.worker, after: self.inbox.cursor() });
+            let cursors =
+                Cursors { workers: [(self.worker, self.inbox.cursor())].into(), node: EntryId::MAX };
+            let node = ctx.config.node.clone();
+            ctx.call(Call::ReadLast(ReadNode { node, cursors, max: READ_ENTRIES, block: Duration::ZERO }));
         }
         self.answering.last_read == LastRead::Done && self.answering.lane.is_idle()
     }

@@ -2,11 +2,11 @@
 
 use tenure_streaming::EntryId;
 
+use super::ToRelease;
 use super::held::{JobPhase, LeavingJob};
 use super::unsaid::{Word, Words};
 use super::{Jobs, PendingBegin};
 use crate::core::batcher::is_of_an_item;
-use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
@@ -83,12 +83,12 @@ impl Jobs {
         &mut self,
         ctx: &mut Ctx,
         finished: &[EntryId],
-        items: Vec<ToRelease>,
+        items: Vec<ReleaseItem>,
         replies: &[ReleaseReply],
     ) {
         self.releases.answered();
         self.inbox.deleted(finished);
-        for ((item, _), reply) in items.into_iter().zip(replies) {
+        for (item, reply) in items.into_iter().zip(replies) {
             if *reply == ReleaseReply::Later {
                 if let Some(release) = self.unless_it_owes(item) {
                     self.releases.push(release);
@@ -174,13 +174,13 @@ impl Jobs {
         &mut self,
         now: Time,
         finished: Vec<EntryId>,
-        items: Vec<ToRelease>,
+        items: Vec<ReleaseItem>,
         error: &StoreError,
     ) -> bool {
         self.inbox.not_deleted(finished);
         let whole = items.len();
         let mut again = Vec::with_capacity(whole);
-        for (item, _) in items {
+        for item in items {
             let item = self.once_more(item);
             again.extend(self.unless_it_owes(item));
         }

@@ -23,7 +23,7 @@ use super::inbox::Inbox;
 use super::journal::{Left, Past};
 use super::unsaid::{Word, Words};
 use crate::core::batcher::Batcher;
-use crate::core::call::Call;
+use crate::core::call::{Call, PAGE};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Attested, Effect, Notice};
 use crate::core::time::{Time, earliest};
@@ -31,7 +31,9 @@ use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::member::Member;
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::store::{ATTEST_BYTES, Attest, AttestItem, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply};
+use crate::store::{
+    ATTEST_BYTES, Attend, Attest, AttestItem, AttestJobs, AttestReply, BATCH_MAX, ReleaseItem, ReleaseReply,
+};
 
 /// One item of the report.
 #[derive(Debug)]
@@ -193,7 +195,8 @@ impl Jobs {
         let said = attesting.words.is_empty() && at_rest;
         if attesting.known && (said || broken.has(Mutation::AttendBeforeAttested)) {
             if attesting.words.occupy(ctx.now) {
-                ctx.call(Call::Attend { incarnation, worker, after: attesting.after.clone() });
+                let after = attesting.after.clone();
+                ctx.call(Call::Attend(Attend { worker, after, limit: PAGE }, incarnation));
             }
             return;
         }
@@ -230,7 +233,7 @@ impl Jobs {
             Statement::Past(past) => Some(past.attested(ctx.now)),
         };
         let items = words.iter().filter_map(item).collect();
-        ctx.call(Call::Attest { incarnation, worker, member: member.clone(), items });
+        ctx.call(Call::Attest(AttestJobs { worker, member: member.clone(), items }, incarnation));
     }
 
     /// Returns whether this answer is the first by which the pool knows the worker.

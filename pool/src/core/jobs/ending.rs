@@ -20,7 +20,8 @@ use crate::model::stop::StopReason;
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
-    BATCH_BYTES, ReleaseItem, ReleaseMode, STOP_FAILED, StartedItem, TakeItem, WorkerBegins, WorkerStarts,
+    BATCH_BYTES, Release, ReleaseItem, ReleaseMode, STOP_FAILED, StartedItem, Take, TakeItem, WorkerBegins,
+    WorkerStarts,
 };
 
 impl Jobs {
@@ -369,13 +370,14 @@ impl Jobs {
                 self.inbox.answered(*entry);
             }
             let finished = self.inbox.take_handled();
-            ctx.call(Call::Release { worker, finished, items });
+            let items = items.into_iter().map(|(item, _)| item).collect();
+            ctx.call(Call::Release(Release { worker, finished, items }));
         }
         self.flush_saves(ctx);
         self.flush_asks(ctx);
         if open && let Some(items) = self.takes.batch(ctx.now, |item| item.key.as_bytes().len()) {
             let finished = self.inbox.take_handled();
-            ctx.call(Call::Take { worker, finished, items });
+            ctx.call(Call::Take(Take { worker, finished, items }));
         }
     }
 

@@ -31,7 +31,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_streaming::EntryId;
 
 use crate::core::batcher::Batcher;
-use crate::core::call::ToRelease;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::core::input::{HandlerEvent, LocalWorker};
@@ -52,6 +51,9 @@ use saving::Saves;
 use taking_up::Successor;
 use unsaid::Unsaid;
 use updating::Updates;
+
+/// A job to give up, with the entries of the worker's stream that its release finishes.
+pub(super) type ToRelease = (ReleaseItem, Vec<EntryId>);
 
 /// A job that the worker must begin, with the entry of its stream that said so, until that entry is counted.
 type ToBegin = (JobKey, Token, Option<EntryId>);

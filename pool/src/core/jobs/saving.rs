@@ -19,7 +19,7 @@ use crate::model::id::{JobKey, Token};
 use crate::model::stop::StopReason;
 use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
-use crate::store::{Checkpoint, SaveItem, SaveReply, StoreError};
+use crate::store::{Checkpoint, Save, SaveItem, SaveReply, StoreError};
 
 /// A job in this worker's hands.
 type Id = (JobKey, Token);
@@ -212,7 +212,7 @@ impl Jobs {
             };
             let items: Vec<_> = ids.into_iter().filter_map(item).collect();
             if !items.is_empty() {
-                return ctx.call(Call::Save { worker: self.worker, items });
+                return ctx.call(Call::Save(Save { worker: self.worker, items }));
             }
             // All of their jobs have left meanwhile.
             lane.answered();

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::core::call::ToRelease;
+use super::ToRelease;
 use crate::model::id::{JobKey, Token};
 
 /// Something that the store may not know yet.

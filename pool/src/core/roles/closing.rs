@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::core::call::Call;
+use crate::core::call::{Call, PAGE, TOMBSTONE};
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::Effect;
 use crate::core::input::{Answer, ReplyTo};
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey, WorkerId};
 use crate::model::settings::ShutdownFlag;
 use crate::mutation::Mutation;
-use crate::store::{Outcome, Refusal, Result, ShutdownMode, StoreError};
+use crate::store::{CleanUp, Outcome, Purge, Refusal, Result, ShutDown, ShutdownMode, StoreError};
 
 /// The pause between two looks at whether the next step may come. It doubles each time, between these limits.
 const STEP: Duration = Duration::from_millis(20);
@@ -217,15 +217,20 @@ impl Closing {
             return;
         }
         self.resting = false;
+        let by = ctx.config.node.clone();
         let call = match (&self.flag, self.to_ask) {
-            (Some(ShutdownFlag::Stopping { .. }), _) if !self.purged => Call::Purge,
-            (Some(ShutdownFlag::Stopping { .. }), _) if idle && !self.awaits_others(ctx) => Call::Cleanup,
+            (Some(ShutdownFlag::Stopping { .. }), _) if !self.purged => Call::Purge(Purge { limit: PAGE }),
+            (Some(ShutdownFlag::Stopping { .. }), _) if idle && !self.awaits_others(ctx) => {
+                Call::CleanUp(CleanUp { tombstone: TOMBSTONE })
+            }
             (Some(ShutdownFlag::Stopping { .. }), _) => {
                 self.resting = true;
                 return;
             }
-            (_, Some(mode)) => Call::Shutdown(mode),
-            (Some(ShutdownFlag::Closing { .. }), None) => Call::Shutdown(ShutdownMode::Advance),
+            (_, Some(mode)) => Call::Shutdown(ShutDown { by, mode }),
+            (Some(ShutdownFlag::Closing { .. }), None) => {
+                Call::Shutdown(ShutDown { by, mode: ShutdownMode::Advance })
+            }
             (None, None) => return,
         };
         self.busy = true;

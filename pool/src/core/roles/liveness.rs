@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::core::call::Call;
+use crate::core::call::{Call, PAGE};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::Notice;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, WorkerId};
 use crate::model::member::Members;
 use crate::mutation::Mutation;
-use crate::store::{BATCH_MAX, Expired, Outcome, Reaped, Result};
+use crate::store::{BATCH_MAX, Expire, Expired, Outcome, ReadHeartbeats, Reap, Reaped, Result};
 
 /// Up to this many workers, every node watches all.
 const WATCH_ALL: usize = 256;
@@ -119,7 +119,7 @@ impl Liveness {
     pub(in crate::core) fn on_expired(
         &mut self,
         ctx: &mut Ctx,
-        workers: &[(WorkerId, u64)],
+        workers: &[(WorkerId, Option<u64>)],
         answer: Result<Vec<Expired>>,
     ) -> Result<Vec<WorkerId>> {
         self.expiring = false;
@@ -163,7 +163,7 @@ impl Liveness {
             if !members.entries.is_empty() {
                 let watched = self.watched(ctx, members);
                 self.asked = Some((ctx.now, watched.clone()));
-                ctx.call(Call::Heartbeats(watched));
+                ctx.call(Call::Heartbeats(ReadHeartbeats { workers: watched }));
             }
         }
         if self.retry_at.is_some_and(|at| ctx.now < at) {
@@ -172,7 +172,9 @@ impl Liveness {
         self.retry_at = None;
         if !self.expiring && !self.expires.is_empty() {
             self.expiring = true;
-            ctx.call(Call::Expire(self.expires.iter().take(BATCH_MAX).map(|(w, seq)| (*w, *seq)).collect()));
+            let silent = self.expires.iter().take(BATCH_MAX);
+            let workers = silent.map(|(worker, seq)| (*worker, Some(*seq))).collect();
+            ctx.call(Call::Expire(Expire { workers }));
         }
         if may_reap
             && !self.reaping
@@ -180,7 +182,7 @@ impl Liveness {
             && let Some(worker) = self.next_dead(ctx)
         {
             (self.reaping, self.reaped) = (true, Some(worker));
-            ctx.call(Call::Reap { worker });
+            ctx.call(Call::Reap(Reap { worker, limit: PAGE }));
         }
     }
 

@@ -18,7 +18,10 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, Revision, Token, WorkerId};
 use crate::mutation::Mutation;
-use crate::store::{Bootstrapped, PoolState, Refusal, Result, Seen, ServerIdentity, StoreError};
+use crate::store::{
+    Bootstrap, Bootstrapped, OpenNormal, PoolState, Recover, Refusal, Result, Seen, ServerIdentity,
+    StoreError, Survey,
+};
 
 /// More tokens than a pool gives out between two renewals of a node.
 const UNSEEN_TOKENS: u64 = 1 << 20;
@@ -287,7 +290,7 @@ impl PoolView {
                 if !lost.is_empty() {
                     ctx.report(Notice::Lost { signs: lost.clone() });
                 }
-                let call = Call::Recover { seen: self.beyond_seen(), run_id, lost };
+                let call = Call::Recover(Recover { seen: self.beyond_seen(), run_id, lost });
                 ctx.out.push(Effect::Call { incarnation, call });
                 Change::Nothing
             }
@@ -313,7 +316,8 @@ impl PoolView {
     fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
         self.busy = true;
         self.wait = wait;
-        ctx.call(Call::Bootstrap { seen: self.beyond_seen(), run_id });
+        let settings = Box::new(ctx.config.founding());
+        ctx.call(Call::Bootstrap(Bootstrap { seen: self.beyond_seen(), run_id, settings }));
     }
 
     pub(in crate::core) fn on_bootstrapped(
@@ -428,10 +432,10 @@ impl PoolView {
         let opens = |wait: Duration| !self.held_back && (wait.is_zero() || !stays);
         match self.phase {
             Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && opens(wait) => {
-                ctx.call(Call::OpenNormal);
+                ctx.call(Call::OpenNormal(OpenNormal));
             }
             Phase::Closed => self.busy = false,
-            _ => ctx.call(Call::Survey),
+            _ => ctx.call(Call::Survey(Survey)),
         }
     }
 

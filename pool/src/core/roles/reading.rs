@@ -9,7 +9,7 @@ use tenure_streaming::EntryId;
 use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX};
 use crate::core::ctx::Ctx;
 use crate::core::time::Time;
-use crate::store::{BATCH_BYTES, Cursors, NodeEvents, Result};
+use crate::store::{BATCH_BYTES, Cursors, NodeEvents, ReadNode, Result};
 
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -151,7 +151,8 @@ impl Reading {
         let replaces = self.waiting.replace(cursors.clone()).is_some();
         let looks = !matches!(self.place, Place::After(_));
         let block = if replaces || failed || looks { Duration::ZERO } else { READ_BLOCK };
-        ctx.call(Call::ReadNode { round: self.round, cursors, entries: self.entries, block });
+        let (node, max) = (ctx.config.node.clone(), self.entries);
+        ctx.call(Call::ReadNode(ReadNode { node, cursors, max, block }, self.round));
     }
 
     pub(in crate::core) fn deadline(&self) -> Option<Time> {

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::core::batcher::{Width, is_of_an_item};
-use crate::core::call::Call;
+use crate::core::call::{CLAIM_IDLE, Call, READ_BLOCK, READ_ENTRIES};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, Revision};
 use crate::mutation::Mutation;
-use crate::store::{PoolEvent, Refusal, Result, RouteReply, StoreError};
+use crate::store::{
+    ClaimPool, PoolEvent, ReadPool, Refusal, RestoreGroup, Result, Route, RouteReply, StoreError,
+};
 
 const RETRY: Duration = Duration::from_millis(50);
 /// The pause when the pool has no tokens left, which an operator must repair.
@@ -163,7 +165,7 @@ impl Routing {
     pub(in crate::core) fn claim(&mut self, ctx: &mut Ctx) {
         if !self.claiming && !self.group_lost {
             self.claiming = true;
-            ctx.call(Call::ClaimPool { all: false });
+            ctx.call(claim(ctx, CLAIM_IDLE));
         }
     }
 
@@ -174,7 +176,7 @@ impl Routing {
             self.reading = false;
             self.claiming = true;
             ctx.out.push(Effect::StopReadingPool);
-            ctx.call(Call::ClaimPool { all: true });
+            ctx.call(claim(ctx, Duration::ZERO));
         }
     }
 
@@ -216,7 +218,7 @@ impl Routing {
         if self.group_lost {
             if !self.restoring {
                 self.restoring = true;
-                ctx.call(Call::RestoreGroup);
+                ctx.call(Call::RestoreGroup(RestoreGroup));
             }
             return;
         }
@@ -227,7 +229,8 @@ impl Routing {
         if !self.reading && self.leaving == Leaving::No && self.events.len() < 16 {
             self.reading = true;
             self.progressed.get_or_insert(ctx.now);
-            ctx.call(Call::ReadPool);
+            let consumer = ctx.config.node.clone();
+            ctx.call(Call::ReadPool(ReadPool { consumer, max: READ_ENTRIES, block: READ_BLOCK }));
         }
     }
 
@@ -263,7 +266,7 @@ impl Routing {
         let jobs = events.iter().flat_map(|event| &event.jobs);
         let jobs = jobs.map(|(key, strikes)| (key.clone(), ring.pick(key.as_bytes(), *strikes))).collect();
         self.assigning = true;
-        ctx.call(Call::Route { ring: ring.revision(), events, entries, jobs });
+        ctx.call(Call::Route(Route { ring: ring.revision(), entries, jobs }, events));
     }
 
     pub(in crate::core) fn deadline(&self) -> Option<Time> {
@@ -272,4 +275,9 @@ impl Routing {
             Filling::No | Filling::Over => self.retry_at,
         }
     }
+}
+
+/// Takes over entries of other routers, after this time without progress.
+fn claim(ctx: &Ctx, min_idle: Duration) -> Call {
+    Call::ClaimPool(ClaimPool { consumer: ctx.config.node.clone(), min_idle, max: READ_ENTRIES })
 }

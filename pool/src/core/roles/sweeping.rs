@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use crate::core::call::{Call, PAGE};
+use crate::core::call::{CONSUMER_IDLE, Call, PAGE};
 use crate::core::ctx::Ctx;
 use crate::core::time::{Time, earliest};
-use crate::store::{Result, StopItem, Swept};
+use crate::store::{PruneConsumers, Result, StopItem, Sweep, Swept};
 
 /// One node's sweeper.
 #[derive(Debug, Default)]
@@ -67,9 +67,9 @@ impl Sweeping {
         }
         self.busy = true;
         self.rounds += 1;
-        ctx.call(Call::Sweep { kick: self.kick.take() });
+        ctx.call(Call::Sweep(Sweep { limit: PAGE, kick: self.kick.take() }));
         if self.rounds.is_multiple_of(PRUNE_EVERY) {
-            ctx.call(Call::PruneConsumers);
+            ctx.call(Call::PruneConsumers(PruneConsumers { idle: CONSUMER_IDLE }));
         }
         self.rounds.is_multiple_of(CLAIM_EVERY)
     }

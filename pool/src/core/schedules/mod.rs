@@ -11,12 +11,12 @@ mod schedule;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::core::call::{Call, Done};
+use crate::core::call::{Call, Done, OfSchedule, OfSchedules};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::{LocalSchedule, NewSchedule, Planned, ReplyTo};
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
-use crate::store::{BATCH_MAX, Result, ScheduleState, StoreError, Terms};
+use crate::store::{BATCH_MAX, HoldTurns, Result, ScheduleState, StoreError, Terms};
 use planning::Progress;
 use schedule::{Fate, Schedule, told};
 
@@ -139,26 +139,30 @@ impl Scheduling {
 
     pub(super) fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
         match done {
-            Done::Sched { local, round, answer } if round == self.round => {
+            Done::Sched(_, OfSchedule { local, round }, answer) if round == self.round => {
                 self.heard(ctx, answer.as_ref().err());
                 self.news |= matches!(answer, Ok(ScheduleState::Ended));
                 self.settle(ctx, local, |schedule, ctx| schedule.on_changed(ctx, local, answer))
             }
-            Done::Tick { local, round, number, answer } if round == self.round => {
+            Done::Tick(step, OfSchedule { local, round }, answer) if round == self.round => {
                 self.heard(ctx, answer.as_ref().err());
                 if let Ok(reply) = &answer {
                     self.clock = (ctx.now, reply.now);
                 }
-                self.settle(ctx, local, |schedule, ctx| schedule.on_tick(ctx, local, number, answer))
+                self.settle(ctx, local, |schedule, ctx| schedule.on_tick(ctx, local, step.number, answer))
             }
-            Done::Term { locals, round, answer } if round == self.round => {
+            Done::Term(_, OfSchedules { locals, round }, answer) if round == self.round => {
                 self.on_terms(ctx, &locals, answer)
             }
-            Done::Plan { local, run, step } => self.settle(ctx, local, |schedule, ctx| {
-                Ok(match schedule.planning.on_step(ctx, run, step)? {
+            Done::PlanList(_, of, _)
+            | Done::PlanFind(_, of, _)
+            | Done::PlanDispatch(_, of, _)
+            | Done::PlanStop(_, of, _)
+            | Done::PlanUpdate(_, of, _) => self.settle(ctx, of.local, |schedule, ctx| {
+                Ok(match schedule.planning.on_done(ctx, of.run, done)? {
                     Progress::Going => Fate::Stays,
                     Progress::TurnLost => {
-                        schedule.lose_turn(ctx, local);
+                        schedule.lose_turn(ctx, of.local);
                         Fate::Asks
                     }
                 })
@@ -304,7 +308,8 @@ impl Scheduling {
             self.next = now + ttl / 4;
         } else {
             self.busy = true;
-            ctx.call(Call::Term { locals, round: self.round, items: batch });
+            let of = OfSchedules { locals, round: self.round };
+            ctx.call(Call::Term(HoldTurns { node: ctx.config.node.clone(), items: batch }, of));
         }
     }
 

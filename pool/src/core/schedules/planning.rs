@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::replacing::{Remembered, Replacing};
 use crate::core::batcher::Batcher;
-use crate::core::call::{Call, PlanCall, PlanStep};
+use crate::core::call::{Call, Done, OfPlan, PAGE};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{LocalSchedule, Planned, Wanted};
@@ -16,7 +16,8 @@ use crate::model::id::{JobKey, ScheduleName};
 use crate::model::record::{JobState, Record};
 use crate::mutation::Mutation;
 use crate::store::{
-    BATCH_MAX, DispatchItem, DispatchReply, Lookup, Refusal, Result, StopItem, StopReply, StoreError, Turn,
+    BATCH_MAX, Dispatch, DispatchItem, DispatchReply, ListPlanned, LookUp, Lookup, Refusal, Result, Stop,
+    StopItem, StopReply, StoreError, Turn, Update,
 };
 
 /// The result of a step.
@@ -167,12 +168,12 @@ impl Planning {
         };
     }
 
-    pub(super) fn on_step(&mut self, ctx: &mut Ctx, run: u64, step: PlanStep) -> Result<Progress> {
+    pub(super) fn on_done(&mut self, ctx: &mut Ctx, run: u64, done: Done) -> Result<Progress> {
         let Work::Doing(doing) = &mut self.work else { return Ok(Progress::Going) };
         if run != self.run {
             return Ok(Progress::Going);
         }
-        match doing.on_step(ctx, step) {
+        match doing.on_done(ctx, done) {
             Ok(()) => Ok(Progress::Going),
             Err(StoreError::Refused(Refusal::StaleTerm)) => Ok(Progress::TurnLost),
             Err(error) => Err(error),
@@ -264,9 +265,9 @@ impl Doing {
         !self.looking && !self.has_to_look() && self.are_idle()
     }
 
-    fn on_step(&mut self, ctx: &mut Ctx, step: PlanStep) -> Result<()> {
-        match step {
-            PlanStep::Listed(answer) => {
+    fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
+        match done {
+            Done::PlanList(_, _, answer) => {
                 self.looking = false;
                 let page = answer.inspect_err(|_| self.look_at = ctx.now + RETRY)?;
                 self.came_forward(ctx);
@@ -286,13 +287,13 @@ impl Doing {
                     missing.for_each(|(_, item)| self.starts.push(item));
                 }
             }
-            PlanStep::Found { keys, answer } => {
+            Done::PlanFind(look, _, answer) => {
                 self.looking = false;
                 match answer {
                     Ok(found) if !self.checking.is_empty() => self.on_checked(ctx, found),
                     Ok(found) => {
                         self.came_forward(ctx);
-                        for (key, found) in keys.into_iter().zip(found) {
+                        for ((key, _), found) in look.items.into_iter().zip(found) {
                             if let Some(record) = found.record.filter(|r| r.plan == self.turn.plan.as_str()) {
                                 self.stop(key, record);
                             }
@@ -300,7 +301,7 @@ impl Doing {
                     }
                     Err(error) => {
                         if self.checking.is_empty() {
-                            self.to_find.extend(keys);
+                            self.to_find.extend(look.items.into_iter().map(|(key, _)| key));
                         }
                         self.to_check.extend(self.checking.drain(..));
                         self.look_at = ctx.now + RETRY;
@@ -308,7 +309,7 @@ impl Doing {
                     }
                 }
             }
-            PlanStep::Dispatched { items, answer } => match answer {
+            Done::PlanDispatch(Dispatch { items, .. }, _, answer) => match answer {
                 Ok(replies) => {
                     let mut late = Vec::new();
                     for (item, reply) in items.into_iter().zip(replies) {
@@ -331,14 +332,14 @@ impl Doing {
                     return if news { Err(error) } else { Ok(()) };
                 }
             },
-            PlanStep::Updated { items, answer } => {
+            Done::PlanUpdate(Update { items, .. }, _, answer) => {
                 let Some(replacing) = &mut self.replacing else { return Ok(()) };
                 for (key, why) in replacing.on_answer(ctx.now, items, answer)? {
                     self.fail(&key, why);
                 }
                 self.came_forward(ctx);
             }
-            PlanStep::Stopped { items, answer } => match answer {
+            Done::PlanStop(Stop { items, .. }, _, answer) => match answer {
                 Ok(replies) => {
                     self.stops.answered();
                     self.came_forward(ctx);
@@ -357,6 +358,7 @@ impl Doing {
                     return if news { Err(error) } else { Ok(()) };
                 }
             },
+            _ => {}
         }
         Ok(())
     }
@@ -449,20 +451,21 @@ impl Doing {
     }
 
     fn flush(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, server: u64) {
-        let call = |step| Call::Plan { local, run, step };
+        let of = OfPlan { local, run };
         if !self.looking && ctx.now >= self.look_at {
             if self.wanted.is_some() {
                 self.looking = true;
                 let (plan, after) = (self.turn.plan.clone(), self.after.clone());
-                ctx.call(call(PlanCall::List { plan, after }));
+                ctx.call(Call::PlanList(ListPlanned { plan, after, limit: PAGE }, of));
             } else if !self.to_find.is_empty() {
                 self.looking = true;
                 let from = self.to_find.len().saturating_sub(BATCH_MAX);
-                ctx.call(call(PlanCall::Find(self.to_find.split_off(from))));
+                ctx.call(Call::PlanFind(LookUp::of_keys(self.to_find.split_off(from)), of));
             } else if !self.to_check.is_empty() {
                 self.looking = true;
                 self.checking = self.to_check.drain(..self.to_check.len().min(BATCH_MAX)).collect();
-                ctx.call(call(PlanCall::Find(self.checking.iter().map(|item| item.key.clone()).collect())));
+                let keys = self.checking.iter().map(|item| item.key.clone());
+                ctx.call(Call::PlanFind(LookUp::of_keys(keys), of));
             }
         }
         let bytes = |item: &DispatchItem| item.payload.len() + item.key.as_bytes().len();
@@ -471,13 +474,15 @@ impl Doing {
             for item in items.iter_mut().filter(|item| item.not_after == 0) {
                 item.not_after = server + longest / 2;
             }
-            ctx.call(call(PlanCall::Dispatch { turn: self.turn.clone(), items }));
+            let turn = Some(self.turn.clone());
+            ctx.call(Call::PlanDispatch(Dispatch { turn, ring: None, items }, of));
         }
         if let Some(items) = self.stops.batch(ctx.now, |_| JobKey::MAX_LEN) {
-            ctx.call(call(PlanCall::Stop { turn: self.turn.clone(), items }));
+            let turn = Some(self.turn.clone());
+            ctx.call(Call::PlanStop(Stop { turn, repeat: false, waiting: None, items }, of));
         }
         if let Some(items) = self.replacing.as_mut().and_then(|replacing| replacing.next(ctx.now)) {
-            ctx.call(call(PlanCall::Update { turn: self.turn.clone(), items }));
+            ctx.call(Call::PlanUpdate(Update { turn: Some(self.turn.clone()), items }, of));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::planning::Planning;
-use crate::core::call::Call;
+use crate::core::call::{Call, OfSchedule};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{Answer, LocalSchedule, NewSchedule, Planned, ReplyTo};
@@ -12,8 +12,8 @@ use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::Term;
 use crate::store::{
-    Refusal, Result, ScheduleChange, ScheduleEntry, ScheduleKind, ScheduleState, StoreError, TermItem,
-    TermReply, TickReply, Turn,
+    ChangeSchedule, Refusal, Result, ScheduleChange, ScheduleEntry, ScheduleKind, ScheduleState, StoreError,
+    TakeTick, TermItem, TermReply, TickReply, Turn,
 };
 
 /// A plan starts at most this much after its tick is due, so that not all plans start at once.
@@ -231,6 +231,7 @@ impl Schedule {
 
     pub(super) fn act(&mut self, ctx: &mut Ctx, local: LocalSchedule, round: u64) {
         self.busy = true;
+        let of = OfSchedule { local, round };
         let schedule = self.new.key.clone();
         let period = self.to_change.map_or(self.new.period, |(_, period)| period);
         let change = match (&self.entry, self.to_end, self.to_change) {
@@ -252,10 +253,10 @@ impl Schedule {
                 let Some(held) = &mut self.held else { return };
                 let number = *held.asked.get_or_insert(entry.ticks + 1);
                 let turn = (entry.id, held.term);
-                return ctx.call(Call::Tick { local, round, schedule, turn, number });
+                return ctx.call(Call::Tick(TakeTick { schedule, turn, number }, of));
             }
         };
-        ctx.call(Call::Sched { local, round, schedule, change });
+        ctx.call(Call::Sched(ChangeSchedule { schedule, change }, of));
     }
 
     /// Its item in the next renewal of terms.

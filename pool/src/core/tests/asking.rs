@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::bench::{Bench, config, key, millis, node, record, secs, unanswered};
-use crate::core::call::{Call, Done};
+use super::leaving::drained;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, NewAsk, ReplyTo};
 use crate::model::id::{Token, WorkerId};
@@ -30,15 +30,12 @@ impl Bench {
     }
 
     pub(super) fn asked(&mut self, reply: AskReply) {
-        self.answer("ask", |call| match call {
-            Call::Ask(items) => Done::Ask(Ok(vec![reply; items.len()])),
-            call => panic!("{call:?}"),
-        });
+        self.answer_each("ask", reply);
     }
 
     pub(super) fn looked(&mut self, found: Option<Record>) {
         let found = Lookup { record: found, ..Lookup::default() };
-        self.answer("look", |_| Done::LookAtAsked(Ok(vec![found])));
+        self.answer_with("look", vec![found]);
     }
 
     pub(super) fn said(&mut self, number: u64, said: Said) {
@@ -67,13 +64,7 @@ impl Bench {
     }
 
     pub(super) fn replied(&mut self, reply: ReplyReply) {
-        self.answer("reply", |call| match call {
-            Call::Reply { worker, finished, items } => {
-                let answer = Ok(vec![reply; items.len()]);
-                Done::Reply { worker, finished, items, answer }
-            }
-            call => panic!("{call:?}"),
-        });
+        self.answer_each("reply", reply);
     }
 
     fn lines(&mut self) -> Vec<String> {
@@ -487,7 +478,7 @@ fn a_fenced_worker_says_nothing() {
 fn who_never_had_a_job_leaves_without_a_last_read() {
     let mut bench = Bench::with_worker();
     super::leaving::drain(&mut bench, 1);
-    bench.answer("drain", super::leaving::drained);
+    drained(&mut bench);
     assert_eq!(bench.of(&["read-last", "leave"]), ["leave 1"]);
 }
 
@@ -495,7 +486,7 @@ fn who_never_had_a_job_leaves_without_a_last_read() {
 pub(super) fn leaves_after_a_job(bench: &mut Bench) {
     bench.running(7, &["k"]);
     super::leaving::drain(bench, 1);
-    bench.answer("drain", super::leaving::drained);
+    drained(bench);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     bench.released();
 }
@@ -515,12 +506,7 @@ fn who_leaves_answers_what_stood_in_its_stream() {
     };
     let event = WorkerEvent::Ask { asker: node("asker"), asks: vec![(key("k"), ask)] };
     let workers = vec![(WorkerId(1), super::bench::entry(30), event)];
-    bench.answer("read-last", |call| match call {
-        Call::ReadLast { worker, .. } => {
-            Done::ReadLast { worker, answer: Ok(NodeEvents { workers, ..NodeEvents::default() }) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("read-last", NodeEvents { workers, ..NodeEvents::default() });
     assert_eq!(bench.of(&["reply", "leave"]), ["reply 1: k@7 ?1.2 Moved; done 30"]);
     bench.replied(ReplyReply::Told);
     assert_eq!(bench.of(&["leave"]), ["leave 1"]);

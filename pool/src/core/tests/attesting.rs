@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, config, key, millis, present, record, sealed, secs, server};
 use super::fencing::gone;
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::model::id::{Incarnation, Token, WorkerId};
@@ -13,8 +13,8 @@ use crate::store::AttestReply::{
     Ended, Gone, Kept, Later, MustStop, Nothing, Outranked, Requeued, SendPayload, Unreadable,
 };
 use crate::store::{
-    Attest, BeginReply, HandedOff, LaterPayload, OwnedPage, Refusal, ReleaseMode, ReleaseReply, ReplyReply,
-    StoreError,
+    Attest, AttestJobs, BeginReply, HandedOff, LaterPayload, OwnedPage, Refusal, ReleaseMode, ReleaseReply,
+    ReplyReply, StopReply, StoreError,
 };
 
 /// Observes a recovering pool for this many seconds.
@@ -74,7 +74,8 @@ fn all_that_may_run_is_said_with_what_the_store_needs() {
     bench.lost(2);
     let said = "attest 1: runs@3 started, starting@5 begun, stops@3 started, waiting@5 begun";
     assert_eq!(bench.of(&["attest"]), [said]);
-    let Call::Attest { member, items, .. } = bench.call("attest") else { panic!("no attestation") };
+    let Call::Attest(report, _) = bench.call("attest") else { panic!("a report") };
+    let AttestJobs { member, items, .. } = &report;
     assert_eq!(member.slot, Some(0));
     let Attest::Runs { begun, attempts, created, plan, payload, .. } = &items[1].what else {
         panic!("{items:?}")
@@ -92,10 +93,10 @@ fn the_payload_is_sent_when_it_is_asked_for() {
     bench.attested(&[SendPayload]);
     assert_eq!(bench.of(&["attest", "attend"]), ["attest 1: k@3 started+payload"]);
     let call = bench.call("attest");
-    let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
-    let Attest::Runs { payload: Some(payload), .. } = &items[0].what else { panic!("{items:?}") };
+    let Call::Attest(report, _) = &call else { panic!("{call:?}") };
+    let Attest::Runs { payload: Some(payload), .. } = &report.items[0].what else { panic!("{report:?}") };
     assert_eq!(*payload, sealed(RestartPolicy::Never));
-    bench.done(Done::Attest { incarnation, worker, items, answer: Ok(vec![Kept]) });
+    bench.done(call.answered(Ok(vec![Kept])));
     assert_eq!(bench.of(&["attend"]), ["attend 1"]);
 }
 
@@ -108,12 +109,7 @@ fn recent_ends_and_hand_offs_are_reported_again() {
     bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.released();
     bench.handler(1, "stale", 3, HandlerEvent::Ended(Ok(())));
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Stale]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", ReleaseReply::Stale);
     bench.all();
     bench.lost(2);
     let said = "attest 1: handed@3 started, ended@3 ended, refused@3 handed-on";
@@ -210,12 +206,7 @@ fn a_release_that_the_data_do_not_know_is_said_as_what_it_was() {
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.lost(2);
     bench.attested(&[]);
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Stale]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", ReleaseReply::Stale);
     assert_eq!(bench.of(&["attest"]).last().map(String::as_str), Some("attest 1: k@3 ended"));
 }
 
@@ -399,8 +390,7 @@ fn a_pool_opened_without_a_living_worker_recovers_again() {
     bench.fail_with("attest", StoreError::Refused(Refusal::Normal));
     bench.survey(present(2, false, "a"));
     assert_eq!(bench.seen(), ["survey", "recover a above 1048579"]);
-    let answer = Ok(Incarnation(3));
-    bench.answer("recover", |_| Done::Recover { run_id: "a".into(), answer });
+    bench.answer_with("recover", Incarnation(3));
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
 }
 
@@ -420,11 +410,10 @@ fn an_open_pool_has_heard_an_unanswered_final_report() {
 fn a_further_incarnation_restarts_the_report() {
     let mut bench = lost_with(&["k"]);
     let call = bench.call("attest");
-    let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
     bench.all();
     bench.lost(3);
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
-    bench.done(Done::Attest { incarnation, worker, items, answer: Ok(vec![MustStop]) });
+    bench.done(call.answered(Ok(vec![MustStop])));
     assert_eq!(bench.of(&["STOP", "keep", "attend"]), [""; 0]);
     bench.attested(&[Kept]);
     assert_eq!(bench.of(&["keep"]), ["keep 1"]);
@@ -513,10 +502,7 @@ fn a_note_of_a_start_that_came_before_its_job_is_sent_again() {
     bench.handler(1, "k", 7, HandlerEvent::Started);
     assert_eq!(bench.of(&["started"]), ["started 1: k@7 tell=n"]);
     let stale = |bench: &mut Bench| {
-        bench.answer("started", |call| match call {
-            Call::Started(starts) => Done::Started { starts, answer: Ok(vec![false]) },
-            call => panic!("{call:?}"),
-        });
+        bench.answer_each("started", false);
     };
     stale(&mut bench);
     bench.attested(&[Kept]);
@@ -553,8 +539,7 @@ fn a_restored_job_is_given_back_once_the_pool_is_open() {
     bench.attended(None);
     bench.reopened(2);
     let jobs = vec![(key("k"), Some(record("k", 3, WorkerId(1))))];
-    bench
-        .answer("owned", |_| Done::Owned { worker: WorkerId(1), answer: Ok(OwnedPage { next: None, jobs }) });
+    bench.answer_with("owned", OwnedPage { next: None, jobs });
     assert_eq!(bench.of(&["release"]), ["release 1: k@3 b"]);
 }
 
@@ -563,7 +548,7 @@ fn a_hand_off_under_way_goes_on() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k", "stays"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", |_| Done::Drain { worker: WorkerId(1), answer: Ok(super::bench::up(0)) });
+    bench.answer_with("drain", vec![Some(super::bench::up(0))]);
     bench.all();
     bench.lost(2);
     assert_eq!(bench.of(&["attest", "drain"]), ["attest 1: k@3 started, stays@3 started", "drain 1"]);
@@ -663,11 +648,7 @@ fn a_stop_whose_end_is_waited_for_is_sent_again() {
     let id = Some(super::bench::id("n.k"));
     let until = crate::core::input::Until::Gone;
     bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
-    let recorded = Ok(vec![crate::store::StopReply::Stopping]);
-    bench.answer("stop", |call| match call {
-        Call::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: recorded },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("stop", StopReply::Stopping);
     bench.all();
     bench.lost(2);
     assert_eq!(bench.of(&["stop"]), ["stop k/n.k tell me"]);
@@ -694,8 +675,8 @@ fn a_node_that_needs_no_pool_does_not_create_it_again() {
 #[test]
 fn tokens_are_attested_as_they_are() {
     let mut bench = lost_with(&["k"]);
-    let Call::Attest { items, .. } = bench.call("attest") else { panic!("no attestation") };
-    assert_eq!(items[0].token, Token(3));
+    let Call::Attest(report, _) = bench.call("attest") else { panic!("a report") };
+    assert_eq!(report.items[0].token, Token(3));
 }
 
 /// Begins and starts this job, which must be started again after any end.
@@ -710,13 +691,7 @@ fn runs_always(bench: &mut Bench) {
 
 /// The release finds no record.
 fn released_in_vain(bench: &mut Bench) {
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            let answer = Ok(vec![ReleaseReply::Stale; items.len()]);
-            Done::Release { worker, finished, items, answer }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", ReleaseReply::Stale);
 }
 
 #[test]
@@ -760,7 +735,7 @@ fn a_job_handed_off_by_a_draining_worker_is_taken_back() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[SendPayload]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", |_| Done::Drain { worker: WorkerId(1), answer: Ok(super::bench::up(0)) });
+    bench.answer_with("drain", vec![Some(super::bench::up(0))]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     bench.all();
     released_in_vain(&mut bench);
@@ -788,7 +763,7 @@ fn a_job_given_back_by_a_draining_worker_is_taken_back() {
     let mut bench = Bench::with_worker();
     bench.assign(1, 5, 7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", |_| Done::Drain { worker: WorkerId(1), answer: Ok(super::bench::up(0)) });
+    bench.answer_with("drain", vec![Some(super::bench::up(0))]);
     bench.begun();
     is_taken_back(&mut bench, "release 1: k@7 b tell=n");
 }
@@ -872,12 +847,7 @@ fn a_stop_of_a_leaving_job_survives_a_loss_of_its_record() {
             }
             Some(reply) => {
                 bench.attested(&[]);
-                bench.answer("release", |call| match call {
-                    Call::Release { worker, finished, items } => {
-                        Done::Release { worker, finished, items, answer: Ok(vec![reply]) }
-                    }
-                    call => panic!("{call:?}"),
-                });
+                bench.answer_each("release", reply);
             }
         }
         assert_eq!(bench.of(&["attest"]).last().unwrap(), "attest 1: k@3 ended", "{reply:?}");
@@ -975,10 +945,8 @@ fn the_end_of_an_outranked_job_starts_an_audit() {
     bench.attested(&[Outranked]);
     bench.attended(None);
     bench.reopened(2);
-    bench.answer("owned", |_| Done::Owned {
-        worker: WorkerId(1),
-        answer: Ok(OwnedPage { next: None, jobs: vec![(key("k"), Some(record("k", 3, WorkerId(1))))] }),
-    });
+    let jobs = vec![(key("k"), Some(record("k", 3, WorkerId(1))))];
+    bench.answer_with("owned", OwnedPage { next: None, jobs });
     bench.all();
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["release", "owned"]), ["owned 1"]);
@@ -1001,7 +969,7 @@ fn a_report_with_progress_has_ten_times_to_live() {
 /// The reported end of each job.
 fn said_of_the_past(bench: &Bench) -> Vec<Attest> {
     let call = bench.in_flight_call("attest");
-    let Call::Attest { items, .. } = call else { panic!("{call:?}") };
+    let Call::Attest(AttestJobs { items, .. }, _) = call else { panic!("{call:?}") };
     items.iter().map(|item| item.what.clone()).filter(|what| !matches!(what, Attest::Runs { .. })).collect()
 }
 
@@ -1032,12 +1000,7 @@ fn a_parked_job_is_reported_with_its_error() {
     bench.assign(1, 3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 20);
     bench.handler(1, "k", 3, HandlerEvent::Failed("boom".into()));
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Parked]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", ReleaseReply::Parked);
     bench.lost(2);
     let said = said_of_the_past(&bench);
     let [Attest::HandedOff(HandedOff { begun, attempts: 20, error, .. })] = &said[..] else {
@@ -1084,12 +1047,7 @@ fn ended_unheard(reply: ReleaseReply, meanwhile: impl FnOnce(&mut Bench)) -> Vec
     }
     meanwhile(&mut bench);
     bench.advance(secs(1));
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            Done::Release { worker, finished, items, answer: Ok(vec![reply]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", reply);
     bench.lost(2);
     said_of_the_past(&bench)
 }

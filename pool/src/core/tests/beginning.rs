@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 
 use super::bench::{Bench, config, entry, key, millis, record, secs};
-use crate::core::call::Done;
 use crate::core::ctx::Config;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{Incarnation, Token, WorkerId};
@@ -199,8 +198,7 @@ fn an_audit_gives_back_jobs_that_are_not_here() {
     bench.all();
     let job = |name: &str, token, owner| (key(name), Some(record(name, token, WorkerId(owner))));
     let jobs = vec![job("here", 3, 1), job("k", 7, 1), job("lost", 4, 1), job("theirs", 9, 2)];
-    let answer = Ok(OwnedPage { next: None, jobs });
-    bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer });
+    bench.answer_with("owned", OwnedPage { next: None, jobs });
     assert_eq!(bench.seen(), ["release 1: lost@4 b; done 5"]);
 }
 
@@ -233,6 +231,6 @@ fn an_entry_that_was_passed_over_is_read_again() {
     let workers = vec![WorkerId(1)];
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers, answer: Ok(renewal) }]);
     assert_eq!(bench.all(), ["oldest 1"]);
-    bench.answer("oldest", |_| Done::OldestEvent { worker: WorkerId(1), answer: Ok(Some(entry(4))) });
+    bench.answer_with("oldest", Some(entry(4)));
     assert_eq!(bench.all(), ["read-node >0 1>0"]);
 }

@@ -27,8 +27,8 @@ use crate::model::settings::{Given, Settings, StoredSettings};
 use crate::model::wire::Envelope;
 use crate::mutation::Mutations;
 use crate::store::{
-    AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseMode, ReleaseReply,
-    Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
+    AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseItem, ReleaseMode,
+    ReleaseReply, Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
 };
 
 /// The regular calls of every node, apart from the subject of a test.
@@ -176,7 +176,7 @@ impl Bench {
         bench.maps(1);
         bench.renewed();
         bench.events(NodeEvents::default());
-        bench.answer("time", |_| Done::ServerTime(Ok(1_000_000)));
+        bench.answer_with("time", 1_000_000_u64);
         bench.all();
         bench
     }
@@ -200,12 +200,12 @@ impl Bench {
             self.lines.push(render::effect(&effect));
             match effect {
                 Effect::Call { incarnation, call } => {
-                    if matches!(call, Call::ReadNode { .. }) {
-                        self.calls.retain(|(_, c)| !matches!(c, Call::ReadNode { .. }));
+                    if matches!(call, Call::ReadNode(..)) {
+                        self.calls.retain(|(_, c)| !matches!(c, Call::ReadNode(..)));
                     }
                     self.calls.push((incarnation, call));
                 }
-                Effect::StopReadingPool => self.calls.retain(|(_, c)| !matches!(c, Call::ReadPool)),
+                Effect::StopReadingPool => self.calls.retain(|(_, c)| !matches!(c, Call::ReadPool(..))),
                 _ => {}
             }
         }
@@ -293,6 +293,19 @@ impl Bench {
         self.done(answer(call));
     }
 
+    /// The answer to the oldest call of this kind.
+    pub(super) fn answer_with<A: 'static>(&mut self, wanted: &str, answer: A) {
+        self.answer(wanted, |call| call.answered(Ok(answer)));
+    }
+
+    /// The same answer to each item of the oldest call of this kind.
+    pub(super) fn answer_each<A: Clone + 'static>(&mut self, wanted: &str, reply: A) {
+        self.answer(wanted, |call| {
+            let items = call.items();
+            call.answered(Ok(vec![reply; items]))
+        });
+    }
+
     /// The oldest call of this kind fails; the engine must not repeat it at once.
     pub(super) fn fail(&mut self, wanted: &str) {
         let before = self.lines.len();
@@ -310,7 +323,7 @@ impl Bench {
     }
 
     pub(super) fn survey_of(&mut self, state: PoolState, server: ServerIdentity) {
-        self.answer("survey", |_| Done::Survey(Ok((state, server))));
+        self.answer_with("survey", (state, server));
     }
 
     // ---- maps and renewals
@@ -387,10 +400,7 @@ impl Bench {
     /// Answers the join in flight. The lease holds from now on.
     pub(super) fn answer_join(&mut self, seat: Seat) {
         self.leases.insert(seat.worker, self.now + secs(1_000_000));
-        self.answer("join", |call| match call {
-            Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
-            call => panic!("{call:?}"),
-        });
+        self.answer_with("join", seat);
     }
 
     // ---- a worker's stream and its jobs
@@ -402,10 +412,7 @@ impl Bench {
     }
 
     pub(super) fn events(&mut self, events: NodeEvents) {
-        self.answer("read-node", |call| match call {
-            Call::ReadNode { round, .. } => Done::ReadNode { round, answer: Ok(events) },
-            call => panic!("{call:?}"),
-        });
+        self.answer_with("read-node", events);
     }
 
     pub(super) fn assign(&mut self, worker: u64, number: u64, token: u64, names: &[&str]) {
@@ -448,13 +455,10 @@ impl Bench {
 
     /// Answers the begin in flight, separately for each of its workers.
     pub(super) fn begins_answered(&mut self, answer: impl FnMut(&WorkerBegins) -> WorkerBegun) {
-        self.answer("begin", |call| match call {
-            Call::Begin(begins) => {
-                let answer = Ok(begins.iter().map(answer).collect());
-                Done::Begin { begins, answer }
-            }
-            call => panic!("{call:?}"),
-        });
+        let call = self.call("begin");
+        let Call::Begin(step) = &call else { panic!("{call:?}") };
+        let answers: Vec<_> = step.begins.iter().map(answer).collect();
+        self.done(call.answered(Ok(answers)));
     }
 
     /// The pool lives in another incarnation, in phase R.
@@ -471,16 +475,14 @@ impl Bench {
     /// Answers the attestation in flight.
     pub(super) fn attested(&mut self, replies: &[AttestReply]) {
         let call = self.call("attest");
-        let Call::Attest { incarnation, worker, items, .. } = call else { panic!("{call:?}") };
-        assert_eq!(items.len(), replies.len(), "{items:?}");
-        self.done(Done::Attest { incarnation, worker, items, answer: Ok(replies.to_vec()) });
+        let Call::Attest(step, _) = &call else { panic!("{call:?}") };
+        assert_eq!(step.items.len(), replies.len(), "{step:?}");
+        self.done(call.answered(Ok(replies.to_vec())));
     }
 
     /// Answers the final report in flight.
     pub(super) fn attended(&mut self, next: Option<&str>) {
-        let call = self.call("attend");
-        let Call::Attend { incarnation, worker, .. } = call else { panic!("{call:?}") };
-        self.done(Done::Attend { incarnation, worker, answer: Ok(next.map(key)) });
+        self.answer_with("attend", next.map(key));
     }
 
     /// Other nodes have opened the pool again.
@@ -505,32 +507,23 @@ impl Bench {
     }
 
     pub(super) fn released(&mut self) {
-        self.answer("release", |call| match call {
-            Call::Release { worker, finished, items } => {
-                let reply = |mode| match mode {
-                    ReleaseMode::Delete => ReleaseReply::Deleted,
-                    ReleaseMode::Park => ReleaseReply::Parked,
-                    ReleaseMode::HandOff
-                    | ReleaseMode::GiveBack
-                    | ReleaseMode::Refuse
-                    | ReleaseMode::Elsewhere { .. }
-                    | ReleaseMode::Fail => ReleaseReply::Queued,
-                };
-                let replies = items.iter().map(|(item, _)| reply(item.mode)).collect();
-                Done::Release { worker, finished, items, answer: Ok(replies) }
-            }
-            call => panic!("{call:?}"),
-        });
+        let reply = |item: &ReleaseItem| match item.mode {
+            ReleaseMode::Delete => ReleaseReply::Deleted,
+            ReleaseMode::Park => ReleaseReply::Parked,
+            ReleaseMode::HandOff
+            | ReleaseMode::GiveBack
+            | ReleaseMode::Refuse
+            | ReleaseMode::Elsewhere { .. }
+            | ReleaseMode::Fail => ReleaseReply::Queued,
+        };
+        let call = self.call("release");
+        let Call::Release(step) = &call else { panic!("{call:?}") };
+        let replies: Vec<_> = step.items.iter().map(reply).collect();
+        self.done(call.answered(Ok(replies)));
     }
 
     pub(super) fn started_noted(&mut self) {
-        self.answer("started", |call| match call {
-            Call::Started(starts) => {
-                let answer = Ok(vec![true; starts.iter().map(|of| of.items.len()).sum()]);
-                Done::Started { starts, answer }
-            }
-            call => panic!("{call:?}"),
-        });
+        self.answer_each("started", true);
     }
 
     /// Answers the take in flight for its one job.
@@ -545,12 +538,7 @@ impl Bench {
     }
 
     fn take_answered(&mut self, taken: Option<Taken>) {
-        self.answer("take", |call| match call {
-            Call::Take { worker, finished, items } => {
-                Done::Take { worker, finished, items, answer: Ok(vec![taken]) }
-            }
-            call => panic!("{call:?}"),
-        });
+        self.answer_each("take", taken);
     }
 
     /// Jobs of worker 1 that run; all their calls have been answered.

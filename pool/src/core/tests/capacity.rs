@@ -1,7 +1,7 @@
 //! Workers with a capacity: the others go to the next worker at once.
 
 use super::bench::{Bench, secs, up};
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::input::{HandlerEvent, Input, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::store::{ReleaseMode, ReleaseReply, Swept};
@@ -14,16 +14,10 @@ pub(super) fn full(mut bench: Bench) -> Bench {
 
 /// Answers the releases in flight: their keys and modes.
 fn releases(bench: &mut Bench) -> Vec<(String, ReleaseMode)> {
-    let mut modes = Vec::new();
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            modes.extend(items.iter().map(|(item, _)| (item.key.to_string(), item.mode)));
-            let answer = Ok(vec![ReleaseReply::Queued; items.len()]);
-            Done::Release { worker, finished, items, answer }
-        }
-        call => panic!("{call:?}"),
-    });
-    modes
+    let call = bench.in_flight_call("release");
+    let Call::Release(release) = call else { panic!("{call:?}") };
+    bench.answer_each("release", ReleaseReply::Queued);
+    release.items.iter().map(|item| (item.key.to_string(), item.mode)).collect()
 }
 
 #[test]
@@ -116,7 +110,7 @@ fn a_job_that_was_to_end_does_not_go_elsewhere() {
 /// A worker comes to the ring. Whether what waits is tried again.
 pub(super) fn more_room(bench: &mut Bench) -> bool {
     bench.advance(secs(2));
-    bench.answer("sweep", |_| Done::Sweep { kick: None, answer: Ok(Swept::default()) });
+    bench.answer_with("sweep", Swept::default());
     bench.change_members(|members| {
         members.insert(WorkerId(5), up(4));
     });

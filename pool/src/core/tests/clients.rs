@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::bench::{Bench, config, key, millis, present, secs, server, up};
-use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
 use crate::model::id::{Incarnation, WorkerId};
@@ -48,10 +47,7 @@ fn a_client_watches_and_sweeps_while_the_pool_ends() {
     let mut bench = Bench::attached_with(client());
     bench.close(secs(10));
     assert!(bench.is_calling("forget-node"), "nothing that it has read is to be routed");
-    bench.answer("forget-node", |call| match call {
-        Call::ForgetNode => Done::ForgetNode,
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("forget-node", ());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Dispatches are sent in natural batches, and settled once.
 
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
-use crate::core::call::{Call, Done};
 use crate::core::input::{Command, Input, ReplyTo};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::record::{Begun, JobState};
@@ -9,17 +8,11 @@ use crate::model::ticket::Ticket;
 use crate::store::{DispatchReply, Lookup, NodeEvents, Refusal, StoreError};
 
 fn replied(bench: &mut Bench, replies: Vec<DispatchReply>) {
-    bench.answer("dispatch", |call| match call {
-        Call::Dispatch { items, .. } => Done::Dispatch { items, answer: Ok(replies) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("dispatch", replies);
 }
 
 fn found(bench: &mut Bench, lookup: Lookup) {
-    bench.answer("lookup", |call| match call {
-        Call::LookUp(tickets) => Done::LookUp { tickets, answer: Ok(vec![lookup]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("lookup", vec![lookup]);
 }
 
 fn told(bench: &mut Bench, number: u64, dispatch: &str, outcome: &str) {
@@ -400,7 +393,7 @@ fn a_dispatch_late_by_the_servers_clock_reads_it_and_goes_again() {
     bench.all();
     replied(&mut bench, vec![DispatchReply::Late]);
     assert_eq!(bench.all(), ["time"]);
-    bench.answer("time", |_| Done::ServerTime(Ok(5_000_000)));
+    bench.answer_with("time", 5_000_000_u64);
     bench.advance(millis(100));
     assert_eq!(bench.seen(), ["dispatch k/n.1<5010000"]);
 }
@@ -506,7 +499,7 @@ fn a_dispatch_never_accepted_gets_a_time_by_the_new_clock() {
     let mut bench = Bench::attached();
     bench.submit("k", "n.1", true, secs(10));
     replied(&mut bench, vec![DispatchReply::Late]);
-    bench.answer("time", |_| Done::ServerTime(Ok(2_000_000)));
+    bench.answer_with("time", 2_000_000_u64);
     bench.all();
     bench.advance(millis(100));
     assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<2010000"]);
@@ -532,7 +525,7 @@ fn a_dispatch_surely_not_executed_is_sent_with_a_new_time() {
     bench.fail_with("dispatch", StoreError::NotExecuted(std::sync::Arc::new(std::fmt::Error)));
     bench.advance(millis(20));
     replied(&mut bench, vec![DispatchReply::Late]);
-    bench.answer("time", |_| Done::ServerTime(Ok(2_000_000)));
+    bench.answer_with("time", 2_000_000_u64);
     bench.all();
     bench.advance(millis(100));
     assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<2029850"]);

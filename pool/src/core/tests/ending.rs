@@ -1,7 +1,6 @@
 //! How jobs leave a worker's hands.
 
 use super::bench::{Bench, millis, secs};
-use crate::core::call::{Call, Done};
 use crate::core::input::HandlerEvent;
 use crate::core::jobs::restarting::back_off;
 use crate::model::record::Begun;
@@ -125,12 +124,7 @@ fn a_parked_job_and_a_damaged_record_are_reported() {
     bench.handler(1, "k", 7, HandlerEvent::Failed("no route".into()));
     bench.all();
     let answer = |bench: &mut Bench, reply| {
-        bench.answer("release", |call| match call {
-            Call::Release { worker, finished, items } => {
-                Done::Release { worker, finished, items, answer: Ok(vec![reply]) }
-            }
-            call => panic!("{call:?}"),
-        });
+        bench.answer_each("release", reply);
     };
     answer(&mut bench, ReleaseReply::Parked);
     assert_eq!(bench.seen(), ["! parked k 'no route'"]);
@@ -147,12 +141,7 @@ fn a_release_that_is_to_come_later_goes_again_at_once() {
     bench.running(7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
     bench.all();
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Later]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", ReleaseReply::Later);
     assert_eq!(bench.seen(), ["release 1: k@7 d"]);
     bench.released();
     assert_eq!(bench.seen(), [""; 0]);

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::bench::{Bench, key, millis, present, record, secs};
-use crate::core::call::{Call, Done, READ_BLOCK};
+use crate::core::call::{Call, READ_BLOCK};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::store::{Expired, NodeEvents, OwnedPage, Refusal, StoreError};
 
 /// Answers the good-bye of worker 1.
 pub(super) fn gone(bench: &mut Bench) {
-    bench.answer("leave", |_| Done::Leave { worker: WorkerId(1), answer: Ok(Expired::Done) });
+    bench.answer_with("leave", vec![Expired::Done]);
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn a_lost_lease_ends_all_handlers_before_anything_is_sent() {
 #[test]
 fn a_read_that_replaces_one_that_waits_is_answered_at_once() {
     let block = |bench: &mut Bench| {
-        let Call::ReadNode { round, cursors, block, .. } = bench.call("read-node") else { panic!("no read") };
-        bench.done(Done::ReadNode { round, answer: Ok(NodeEvents::default()) });
-        (cursors.workers.len(), block)
+        let Call::ReadNode(read, _) = bench.in_flight_call("read-node") else { panic!("no read") };
+        bench.events(NodeEvents::default());
+        (read.cursors.workers.len(), read.block)
     };
     let mut bench = Bench::with_worker();
     assert_eq!(block(&mut bench), (1, Duration::ZERO), "a worker has come while the first one waited");
@@ -138,8 +138,7 @@ fn late_answers_of_a_fenced_worker_change_nothing() {
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.all();
     let lost = (key("lost"), Some(record("lost", 2, WorkerId(1))));
-    let answer = Ok(OwnedPage { next: None, jobs: vec![lost] });
-    bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer });
+    bench.answer_with("owned", OwnedPage { next: None, jobs: vec![lost] });
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
 }

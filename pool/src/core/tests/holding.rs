@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::bench::{Bench, entry, key, secs, up};
-use crate::core::call::{Call, Done};
 use crate::core::input::Input;
 use crate::model::id::WorkerId;
 use crate::store::{PoolEvent, RouteReply, Swept};
@@ -16,17 +15,12 @@ fn hold(bench: &mut Bench, on: bool) {
 
 fn read(bench: &mut Bench, name: &str) {
     let event = PoolEvent { entry: entry(5), jobs: vec![(key(name), 0)] };
-    bench.answer("read-pool", |_| Done::ReadPool(Ok(Some(vec![event]))));
+    bench.answer_with("read-pool", Some(vec![event]));
 }
 
 /// Answers the assignment in flight.
 fn routed(bench: &mut Bench) {
-    bench.answer("route", |call| match call {
-        Call::Route { events, jobs, .. } => {
-            Done::Route { events, answer: Ok(vec![RouteReply::Waiting; jobs.len()]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("route", RouteReply::Waiting);
 }
 
 #[test]
@@ -46,7 +40,7 @@ fn a_held_pool_gives_nobody_a_job() {
 fn whoever_hears_that_a_hold_is_lifted_wakes_what_waits() {
     let mut bench = Bench::with_worker();
     bench.advance(secs(2));
-    bench.answer("sweep", |_| Done::Sweep { kick: None, answer: Ok(Swept::default()) });
+    bench.answer_with("sweep", Swept::default());
     hold(&mut bench, true);
     assert!(!bench.all().contains(&"sweep kick".to_owned()));
     hold(&mut bench, false);

@@ -3,7 +3,6 @@
 
 use super::bench::{Bench, config, entry, key, millis, present, secs, up};
 use super::leaving::drained;
-use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, Until};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::{Member, MemberState};
@@ -118,10 +117,7 @@ fn while_a_standby_may_not_settle() {
     });
     let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
     let seat = Seat { worker: WorkerId(1), member, first: false };
-    bench.answer("join", |call| match call {
-        Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("join", seat);
     let mut renewal = bench.renewal();
     renewal.flag = Some(ShutdownFlag::Closing { deadline_ms: 1, by: "m".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
@@ -138,7 +134,7 @@ fn while_a_worker_drains_with_moves_planned() {
         members.insert(WorkerId(2), up(1));
     });
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", drained);
+    drained(&mut bench);
     bench.advance(secs(10));
 }
 
@@ -147,7 +143,7 @@ fn while_a_pool_stops_with_something_left_to_route() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     let event = PoolEvent { entry: entry(1), jobs: vec![(key("a"), 0)] };
-    bench.answer("read-pool", |_| Done::ReadPool(Ok(Some(vec![event]))));
+    bench.answer_with("read-pool", Some(vec![event]));
     bench.fail_with("route", StoreError::Refused(Refusal::ShuttingDown));
     let mut renewal = bench.renewal();
     renewal.flag = Some(ShutdownFlag::Stopping { deadline_ms: None, by: "m".into() });
@@ -175,7 +171,7 @@ fn it_reads_the_maps_again_and_many_members_less_often() {
     let mut seen = Vec::new();
     for _ in 0..4 {
         bench.advance(secs(60));
-        bench.answer("time", |_| Done::ServerTime(Ok(1_000_000)));
+        bench.answer_with("time", 1_000_000_u64);
         seen.extend(bench.of(&["reread"]));
     }
     assert_eq!(seen, ["reread", "reread members", "reread", "reread members"]);
@@ -189,7 +185,7 @@ fn while_the_servers_clock_is_not_known() {
     bench.fail("time");
     bench.submit("k", "n.1", true, secs(600));
     bench.advance(secs(2));
-    bench.answer("time", |_| Done::ServerTime(Ok(1_000_000)));
+    bench.answer_with("time", 1_000_000_u64);
     assert_eq!(bench.of(&["dispatch"]).len(), 1);
     bench.advance(millis(1));
 }

@@ -1,9 +1,11 @@
 //! A node compares the records with its own jobs at intervals.
 
 use super::bench::{Bench, key, present, secs};
-use crate::core::call::{Call, Done, InspectedJob};
-use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::core::call::Call;
+use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::store::{BATCH_MAX, HeldState, Inspected, Refusal, StoreError};
+
+type InspectedJob = (WorkerId, JobKey, Token);
 
 /// Waits for the next look, and answers it; returns its question.
 fn look(
@@ -16,10 +18,9 @@ fn look(
         bench.advance(secs(1));
     }
     bench.seen();
-    let Call::Inspect { cursor, held } = bench.call("inspect") else { panic!("no look") };
-    let inspected = Inspected { next, strangers, held: held.iter().map(of).collect() };
-    bench.done(Done::Inspect { held: held.clone(), answer: Ok(inspected) });
-    (cursor, held)
+    let Call::Inspect(look) = bench.in_flight_call("inspect") else { panic!("no look") };
+    bench.answer_with("inspect", Inspected { next, strangers, held: look.held.iter().map(of).collect() });
+    (look.cursor, look.held)
 }
 
 #[test]

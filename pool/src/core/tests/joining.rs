@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
-use crate::core::call::Done;
 use crate::core::input::{Command, Input, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::store::{Reaped, Refusal, StoreError};
@@ -14,8 +13,7 @@ fn rejoining() -> Bench {
     let mut bench = Bench::with_worker();
     bench.step([Input::LeaseLost(WorkerId(1))]);
     gone(&mut bench);
-    let answer = Ok(Reaped { done: true, count: 0, outcomes: vec![] });
-    bench.answer("reap", |_| Done::Reap { worker: WorkerId(1), answer });
+    bench.answer_with("reap", Reaped { done: true, count: 0, outcomes: vec![] });
     bench.all();
     bench
 }

@@ -2,20 +2,14 @@
 
 use super::bench::{Bench, entry, key, millis, secs, up};
 use super::fencing::gone;
-use crate::core::call::{Call, Done};
 use crate::core::input::{Command, HandlerEvent, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
 use crate::store::{Expired, NodeEvents, PoolEvent, Reaped, RouteReply, Seat};
 
-/// The answer to a drain.
-pub(super) fn drained(call: Call) -> Done {
-    match call {
-        Call::Drain { worker } => {
-            Done::Drain { worker, answer: Ok(Member { state: MemberState::Draining, ..up(0) }) }
-        }
-        call => panic!("{call:?}"),
-    }
+/// Answers the drain in flight.
+pub(super) fn drained(bench: &mut Bench) {
+    bench.answer_with("drain", vec![Some(Member { state: MemberState::Draining, ..up(0) })]);
 }
 
 pub(super) fn drain(bench: &mut Bench, worker: u32) {
@@ -24,31 +18,20 @@ pub(super) fn drain(bench: &mut Bench, worker: u32) {
 
 /// Answers the last read of a worker that leaves: nobody has asked it.
 pub(super) fn nothing_was_asked(bench: &mut Bench) {
-    bench.answer("read-last", |call| match call {
-        Call::ReadLast { worker, .. } => Done::ReadLast { worker, answer: Ok(NodeEvents::default()) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("read-last", NodeEvents::default());
 }
 
 /// Answers a good-bye, of whichever worker.
 fn left(bench: &mut Bench) {
-    bench.answer("leave", |call| match call {
-        Call::Leave { worker } => Done::Leave { worker, answer: Ok(Expired::Done) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("leave", vec![Expired::Done]);
 }
 
 fn reaped(bench: &mut Bench) {
-    bench.answer("reap", |call| match call {
-        Call::Reap { worker } => {
-            Done::Reap { worker, answer: Ok(Reaped { done: true, count: 0, outcomes: vec![] }) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("reap", Reaped { done: true, count: 0, outcomes: vec![] });
 }
 
 fn claimed(bench: &mut Bench, events: Vec<PoolEvent>) {
-    bench.answer("claim-pool", |_| Done::ClaimPool(Ok(Some(events))));
+    bench.answer_with("claim-pool", Some(events));
 }
 
 #[test]
@@ -62,7 +45,7 @@ fn a_drained_worker_hands_off_once_out_of_the_ring() {
     assert_eq!(bench.seen(), ["! trouble"]);
     bench.advance(millis(1));
     assert_eq!(bench.seen(), ["drain 1"]);
-    bench.answer("drain", drained);
+    drained(&mut bench);
     assert_eq!(bench.seen(), ["STOP k@3 Draining"]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: k@3 h"]);
@@ -96,7 +79,7 @@ fn a_leaving_worker_hands_off_what_comes_and_what_starts() {
     bench.assign(1, 5, 5, &["begun"]);
     drain(&mut bench, 1);
     bench.all();
-    bench.answer("drain", drained);
+    drained(&mut bench);
     assert_eq!(bench.seen(), [""; 0], "a start under way goes on");
     bench.begun();
     assert_eq!(bench.seen(), ["release 1: begun@5 b tell=n"]);
@@ -115,9 +98,9 @@ fn a_closing_node_hands_off_once_all_workers_left_the_ring() {
     bench.running_on(2, 4, &["b"]);
     bench.close(secs(60));
     assert_eq!(bench.seen(), ["drain 1", "drain 2", "stop-reading-pool"]);
-    bench.answer("drain", drained);
+    drained(&mut bench);
     assert_eq!(bench.seen(), [""; 0], "worker 2 is still in the ring");
-    bench.answer("drain", drained);
+    drained(&mut bench);
     assert_eq!(bench.seen(), ["STOP a@3 Draining", "STOP b@4 Draining"]);
     bench.handler(1, "a", 3, HandlerEvent::Stopped(Ok(())));
     bench.handler(2, "b", 4, HandlerEvent::Stopped(Ok(())));
@@ -135,7 +118,7 @@ fn a_closing_node_hands_off_once_all_workers_left_the_ring() {
     assert_eq!(bench.seen(), ["reap 2"]);
     reaped(&mut bench);
     assert_eq!(bench.seen(), ["forget-node"]);
-    bench.answer("forget-node", |_| Done::ForgetNode);
+    bench.answer_with("forget-node", ());
     assert_eq!(bench.seen(), ["reply 3 closed", "end"]);
     assert_eq!(bench.engine.deadline(), None);
 }
@@ -147,17 +130,14 @@ fn a_node_that_closes_routes_what_it_has_read_before_it_ends() {
         members.insert(WorkerId(9), up(0));
     });
     let event = |number, name| PoolEvent { entry: entry(number), jobs: vec![(key(name), 0)] };
-    bench.answer("read-pool", |_| Done::ReadPool(Ok(Some(vec![event(1, "a")]))));
+    bench.answer_with("read-pool", Some(vec![event(1, "a")]));
     bench.all();
     bench.close(secs(60));
     assert_eq!(bench.all(), ["stop-reading-pool", "claim-pool all"]);
     claimed(&mut bench, vec![event(2, "b")]);
     assert_eq!(bench.seen(), [""; 0], "a is being routed");
     let routed = |bench: &mut Bench| {
-        bench.answer("route", |call| match call {
-            Call::Route { events, .. } => Done::Route { events, answer: Ok(vec![RouteReply::Routed]) },
-            call => panic!("{call:?}"),
-        });
+        bench.answer_each("route", RouteReply::Routed);
     };
     routed(&mut bench);
     assert_eq!(bench.seen(), ["route at 1: b>9; done 2"]);
@@ -170,7 +150,7 @@ fn a_close_past_its_deadline_names_what_is_left_and_goes_on() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.close(secs(1));
-    bench.answer("drain", drained);
+    drained(&mut bench);
     bench.all();
     bench.advance(secs(1));
     assert_eq!(bench.seen(), ["reply 2 closed left=k"]);
@@ -184,7 +164,7 @@ fn each_of_two_closes_is_answered_by_its_own_deadline() {
     bench.running(3, &["k"]);
     bench.close(secs(1));
     bench.close(secs(2));
-    bench.answer("drain", drained);
+    drained(&mut bench);
     bench.all();
     bench.advance(secs(1));
     assert_eq!(bench.seen(), ["reply 2 closed left=k"]);
@@ -197,7 +177,7 @@ fn each_of_two_drains_is_answered() {
     let mut bench = Bench::with_worker();
     drain(&mut bench, 1);
     drain(&mut bench, 1);
-    bench.answer("drain", drained);
+    drained(&mut bench);
     bench.all();
     gone(&mut bench);
     let seen = bench.of(&["reply"]);
@@ -262,7 +242,7 @@ fn callers_of_open_dispatches_learn_that_the_node_has_closed() {
     bench.close(secs(60));
     claimed(&mut bench, vec![]);
     bench.all();
-    bench.answer("forget-node", |_| Done::ForgetNode);
+    bench.answer_with("forget-node", ());
     assert_eq!(bench.seen(), ["reply 1 submitted NodeClosed", "reply 2 closed", "end"]);
 }
 
@@ -301,7 +281,7 @@ fn a_join_and_a_settle_tell_of_a_drain() {
             bench.all();
             let member = Member { state: MemberState::Draining, ..up(0) };
             let seat = Seat { worker: WorkerId(1), member, first: false };
-            bench.answer("settle", |_| Done::Settle { worker: WorkerId(1), answer: Ok(seat) });
+            bench.answer_with("settle", seat);
         }
         assert_eq!(bench.of(&["leave", "drain"]), ["leave 1"], "{state:?}");
     }

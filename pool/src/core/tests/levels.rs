@@ -1,7 +1,7 @@
 //! A node whose level is below the pool's floor: it says so, sends nothing but renewals, and comes back.
 
 use super::bench::{Bench, key, millis, present, secs, server};
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::level::TooOld;
@@ -109,7 +109,7 @@ fn a_node_below_the_floor_can_be_closed_while_its_pool_is_lost() {
     let answer = Err(StoreError::OtherServer { run_id: "b".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.survey_of(present(1, false, "a"), server("b"));
-    bench.done(Done::Recover { run_id: "b".into(), answer: Err(too_old()) });
+    bench.fail_with("recover", too_old());
     bench.advance(millis(2_499));
     assert!(!bench.is_calling("survey"), "only a newer node can help");
     bench.close(secs(60));
@@ -128,12 +128,12 @@ fn the_floor_that_was_seen_goes_into_the_next_life_of_the_data() {
     let answer = Err(StoreError::OtherServer { run_id: "b".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.survey_of(present(1, false, "a"), server("b"));
-    let call = bench.call("recover");
-    assert!(matches!(&call, Call::Recover { seen, .. } if seen.floor == 3), "{call:?}");
+    let call = bench.in_flight_call("recover");
+    assert!(matches!(&call, Call::Recover(recover) if recover.seen.floor == 3), "{call:?}");
     // Another node has raised the floor meanwhile, above this one's level.
     bench.submit("k", "n.1", true, secs(5));
     bench.all();
-    bench.done(Done::Recover { run_id: "b".into(), answer: Err(too_old()) });
+    bench.fail_with("recover", too_old());
     assert_eq!(bench.of(&["reply"]).len(), 1, "it will not be the one that opens the pool");
     bench.advance(secs(5));
     bench.survey_of(present(2, false, "b"), server("b"));

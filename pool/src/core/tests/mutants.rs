@@ -7,7 +7,7 @@ use super::opening::{created, doubtful, tombstone};
 use super::saving::full;
 use super::shutting_down::{hear_of_stopping, purged};
 use super::updating::{event as another_payload, in_hand, reads, says};
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::ctx::{Config, Purpose};
 use crate::core::input::{Command, HandlerEvent, Input, ReplyTo};
 use crate::core::lease::Timing;
@@ -80,8 +80,8 @@ fn an_end_after_a_loss_names_its_payload() {
             bench.advance(secs(1));
             bench.released();
             let call = bench.in_flight_call("attest");
-            let Call::Attest { items, .. } = call else { panic!("{call:?}") };
-            items.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
+            let Call::Attest(report, _) = call else { panic!("{call:?}") };
+            report.items.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
         });
         let later = LaterPayload { than: 0, begun: Begun::Started, rest: None };
         let ended = [Some(later), None].map(|unless| Attest::Ended { outcome: String::new(), unless });
@@ -153,7 +153,7 @@ fn a_cleanup_of_a_former_pool_does_not_end_this_one() {
         purged(&mut bench, vec![]);
         assert!(bench.is_calling("cleanup"));
         bench.lost(2);
-        bench.answer("cleanup", |_| Done::Cleanup(Ok(0)));
+        bench.answer_with("cleanup", 0_u64);
         bench.is_calling("forget-node")
     });
     assert_eq!(ends, [false, true]);
@@ -403,7 +403,7 @@ fn a_node_that_joins_for_the_end_creates_no_pool() {
         let mut bench = Bench::new(Config { purpose: Purpose::End, ..config() });
         bench.command(|reply| Command::Attach { reply });
         bench.survey(state);
-        bench.answer("forget-node", |_| Done::ForgetNode);
+        bench.answer_with("forget-node", ());
         assert_eq!(bench.of(&["bootstrap", "reply"]), ["reply 1 attached PoolClosed"]);
     }
 }
@@ -428,12 +428,9 @@ fn the_dead_are_reaped_in_turns() {
             beat(&mut bench, &[(1, own), (2, 5), (3, 5)]);
             own += 1;
         }
-        bench.answer("expire", |call| match call {
-            Call::Expire(workers) => Done::Expire { workers, answer: Ok(vec![Expired::Done; 2]) },
-            call => panic!("{call:?}"),
-        });
+        bench.answer_with("expire", vec![Expired::Done; 2]);
         let more = Reaped { done: false, count: 256, outcomes: vec![] };
-        bench.answer("reap", |_| Done::Reap { worker: WorkerId(2), answer: Ok(more.clone()) });
+        bench.answer_with("reap", more.clone());
         bench.fail("reap");
         bench.advance(millis(1_000));
         bench.of(&["reap"]).join(", ")
@@ -527,8 +524,8 @@ fn a_payload_counts_once_its_handler_has_taken_it() {
     let ran = whole_and_broken(Mutation::HandedCountsAsTaken).map(|mut bench| {
         in_hand(&mut bench);
         bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
-        let Call::Release { items, .. } = bench.call("release") else { panic!("a release") };
-        items[0].0.ran
+        let Call::Release(release) = bench.call("release") else { panic!("a release") };
+        release.items[0].ran
     });
     assert_eq!(ran, [Some(0), Some(1)]);
 }

@@ -1,11 +1,13 @@
 //! A worker is expired only after its counter stood still for its time to live by this node's own clock.
 
+use std::collections::BTreeMap;
+
 use super::bench::{Bench, id, millis, present, secs, up};
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::Member;
-use crate::store::{Expired, Reaped, Refusal, StoreError};
+use crate::store::{Expired, ReadHeartbeats, Reaped, Refusal, StoreError};
 
 /// A node that watches workers 2 and 3 of another one, and has seen both with their counters at 5.
 fn observer() -> Bench {
@@ -23,8 +25,8 @@ pub(super) fn beat(bench: &mut Bench, counters: &[(u64, u64)]) {
     while !bench.is_calling("heartbeats") {
         bench.advance(millis(100));
     }
-    let counters = counters.iter().map(|&(worker, seq)| (WorkerId(worker), seq)).collect();
-    bench.answer("heartbeats", |_| Done::Heartbeats(Ok(counters)));
+    let counters: BTreeMap<_, _> = counters.iter().map(|&(worker, seq)| (WorkerId(worker), seq)).collect();
+    bench.answer_with("heartbeats", counters);
 }
 
 /// Looks until a worker must be expired, and returns the time from `since`.
@@ -36,13 +38,7 @@ pub(super) fn until_expired(bench: &mut Bench, since: Time, counters: &[(u64, u6
 }
 
 fn expired(bench: &mut Bench, answer: Expired) {
-    bench.answer("expire", |call| match call {
-        Call::Expire(workers) => {
-            let answer = Ok(vec![answer; workers.len()]);
-            Done::Expire { workers, answer }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("expire", answer);
 }
 
 #[test]
@@ -59,11 +55,11 @@ fn a_worker_silent_for_its_time_to_live_is_expired_and_reaped() {
     expired(&mut bench, Expired::Done);
     assert_eq!(bench.seen(), ["! expired 2", "reap 2"]);
     let more = Reaped { done: false, count: 256, outcomes: vec![] };
-    bench.answer("reap", |_| Done::Reap { worker: WorkerId(2), answer: Ok(more) });
+    bench.answer_with("reap", more);
     assert_eq!(bench.seen(), ["reap 2"]);
     let outcomes = vec![(id("m.1"), "stopped".to_owned())];
     let last = Reaped { done: true, count: 1, outcomes };
-    bench.answer("reap", |_| Done::Reap { worker: WorkerId(2), answer: Ok(last) });
+    bench.answer_with("reap", last);
     assert_eq!(bench.seen(), ["tell m.1=stopped"]);
 }
 
@@ -139,20 +135,14 @@ fn as_many_silent_workers_as_a_call_takes_are_expired_in_one() {
         while !bench.is_calling("heartbeats") {
             bench.advance(millis(100));
         }
-        let seen = counters.iter().map(|&(worker, seq)| (WorkerId(worker), seq)).collect();
-        bench.answer("heartbeats", |_| Done::Heartbeats(Ok(seen)));
+        let seen: BTreeMap<_, u64> = counters.iter().map(|&(worker, seq)| (WorkerId(worker), seq)).collect();
+        bench.answer_with("heartbeats", seen);
     }
     let mut of_calls = Vec::new();
     while bench.is_calling("expire") {
         assert_eq!(bench.of(&["reap"]), [""; 0], "some are not expired yet");
-        bench.answer("expire", |call| match call {
-            Call::Expire(workers) => {
-                of_calls.push(workers.len());
-                let answer = Ok(vec![Expired::Done; workers.len()]);
-                Done::Expire { workers, answer }
-            }
-            call => panic!("{call:?}"),
-        });
+        of_calls.push(bench.in_flight_call("expire").items());
+        bench.answer_each("expire", Expired::Done);
     }
     assert_eq!(of_calls, [128, 128, 44]);
     assert_eq!(bench.of(&["reap"]), ["reap 2"]);
@@ -164,10 +154,7 @@ fn each_of_those_that_are_expired_together_has_its_own_answer() {
     let since = bench.now;
     until_expired(&mut bench, since, &[(2, 5), (3, 5)]);
     bench.all();
-    bench.answer("expire", |call| match call {
-        Call::Expire(workers) => Done::Expire { workers, answer: Ok(vec![Expired::Renewed, Expired::Done]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("expire", vec![Expired::Renewed, Expired::Done]);
     assert_eq!(bench.seen(), ["! expired 3", "reap 3"]);
 }
 
@@ -218,8 +205,8 @@ fn a_large_fleet_is_watched_in_parts_until_a_worker_is_late() {
         while !bench.is_calling("heartbeats") {
             bench.advance(millis(100));
         }
-        match bench.call("heartbeats") {
-            Call::Heartbeats(workers) => workers,
+        match bench.in_flight_call("heartbeats") {
+            Call::Heartbeats(read) => read.workers,
             call => panic!("{call:?}"),
         }
     };
@@ -227,8 +214,8 @@ fn a_large_fleet_is_watched_in_parts_until_a_worker_is_late() {
     assert_eq!(part.len(), 64);
     let since = bench.now;
     loop {
-        let counters = part.iter().map(|&worker| (worker, 1)).collect();
-        bench.done(Done::Heartbeats(Ok(counters)));
+        let counters: BTreeMap<_, _> = part.iter().map(|&worker| (worker, 1_u64)).collect();
+        bench.answer_with("heartbeats", counters);
         match watched(&mut bench) {
             Some(again) => assert_eq!(again, part),
             None => break,
@@ -289,12 +276,12 @@ fn a_member_that_is_not_observed_is_not_expired() {
         while !bench.is_calling("heartbeats") {
             bench.advance(millis(100));
         }
-        bench.answer("heartbeats", |call| match call {
-            Call::Heartbeats(Some(some)) => {
-                Done::Heartbeats(Ok(some.into_iter().map(|worker| (worker, seq)).collect()))
-            }
-            call => panic!("somebody is missed: {call:?}"),
-        });
+        let call = bench.call("heartbeats");
+        let Call::Heartbeats(ReadHeartbeats { workers: Some(some) }) = &call else {
+            panic!("somebody is missed: {call:?}")
+        };
+        let counters: BTreeMap<_, u64> = some.iter().map(|worker| (*worker, seq)).collect();
+        bench.done(call.answered(Ok(counters)));
     }
     assert!(!bench.is_calling("expire"));
 }

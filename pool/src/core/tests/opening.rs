@@ -1,9 +1,10 @@
 //! How a node finds its pool, creates it, and opens it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::bench::{Bench, config, millis, present, secs, server, unanswered, up};
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
 use crate::model::id::{Incarnation, Revision, Token, WorkerId};
@@ -11,8 +12,7 @@ use crate::model::settings::{Given, ShutdownFlag};
 use crate::store::{AttestReply, Bootstrapped, PoolState, Refusal, Renewal, ServerIdentity, StoreError};
 
 pub(super) fn created(bench: &mut Bench, incarnation: u64, created: bool) {
-    let answer = Ok(Bootstrapped { incarnation: Incarnation(incarnation), created });
-    bench.answer("bootstrap", |_| Done::Bootstrap { run_id: "a".into(), answer });
+    bench.answer_with("bootstrap", Bootstrapped { incarnation: Incarnation(incarnation), created });
 }
 
 pub(super) fn settled() -> ServerIdentity {
@@ -59,7 +59,7 @@ fn a_new_pool_on_a_server_that_lost_nothing_is_opened_at_once() {
         bench.maps(2);
         bench.advance(millis(100));
         assert_eq!(bench.of(&["open"]), ["open"]);
-        bench.answer("open", |_| Done::OpenNormal(Ok(None)));
+        bench.answer_with("open", None::<WorkerId>);
         assert_eq!(bench.of(&["!", "sweep"]), ["! normal 2", "sweep kick"]);
     }
 }
@@ -125,7 +125,7 @@ fn a_pool_that_waits_for_a_member_is_tried_again() {
     bench.maps(1);
     bench.advance(millis(100));
     bench.all();
-    bench.answer("open", |_| Done::OpenNormal(Ok(Some(WorkerId(4)))));
+    bench.answer_with("open", Some(WorkerId(4)));
     bench.advance(secs(1));
     assert_eq!(bench.of(&["open"]), ["open"]);
 }
@@ -155,8 +155,7 @@ fn another_server_process_starts_another_incarnation() {
     assert_eq!(bench.seen(), ["! trouble", "survey"]);
     bench.survey_of(present(1, false, "a"), server("b"));
     assert_eq!(bench.seen(), ["recover b above 1048579"]);
-    let answer = Ok(Incarnation(2));
-    bench.answer("recover", |_| Done::Recover { run_id: "b".into(), answer });
+    bench.answer_with("recover", Incarnation(2));
     let adopted = ["bless b", "renew 2", "! recovering 2 for 10s"];
     assert_eq!(bench.seen(), [&adopted[..], &["attest 1: k@3 started"]].concat());
 }
@@ -187,19 +186,18 @@ fn an_incarnation_repeated_on_another_server_is_another_one() {
     // A node that has not seen incarnation 1 has recovered older data, and has come to 1 again.
     bench.survey_of(present(1, true, "b"), server("b"));
     let call = bench.call("recover");
-    let Call::Recover { seen, .. } = call else { panic!("{call:?}") };
-    assert_eq!(seen.incarnation, Incarnation(1));
+    let Call::Recover(recover) = &call else { panic!("{call:?}") };
+    assert_eq!(recover.seen.incarnation, Incarnation(1));
     bench.all();
-    let answer = Ok(Incarnation(2));
-    bench.done(Done::Recover { run_id: "b".into(), answer });
+    bench.done(call.answered(Ok(Incarnation(2))));
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 started"]);
     // The node then meets an older one: the next incarnation must be above the newest.
     bench.step([other(2, "c")]);
     bench.advance(millis(100));
     bench.survey_of(present(1, false, "b"), server("c"));
     let call = bench.call("recover");
-    let Call::Recover { seen, .. } = call else { panic!("{call:?}") };
-    assert_eq!(seen.incarnation, Incarnation(2));
+    let Call::Recover(recover) = call else { panic!("{call:?}") };
+    assert_eq!(recover.seen.incarnation, Incarnation(2));
 }
 
 #[test]
@@ -245,7 +243,7 @@ fn a_tombstone_ends_only_nodes_that_knew_the_pool_alive() {
     assert_eq!(bench.seen(), ["survey"], "a refusal does not say which pool has ended");
     bench.survey(tombstone(1));
     assert_eq!(bench.seen(), ["reply 2 submitted ShuttingDown", "forget-node"]);
-    bench.answer("forget-node", |_| Done::ForgetNode);
+    bench.answer_with("forget-node", ());
     assert_eq!(bench.seen(), ["end"]);
 }
 
@@ -365,11 +363,11 @@ fn a_newcomer_to_a_closing_pool_waits_to_see_if_a_node_lives() {
     bench.members.entries.insert(WorkerId(4), up(0));
     bench.maps(1);
     bench.renewed();
-    let beat = |bench: &mut Bench, seq| {
+    let beat = |bench: &mut Bench, seq: u64| {
         while !bench.is_calling("heartbeats") {
             bench.advance(millis(100));
         }
-        bench.answer("heartbeats", |_| Done::Heartbeats(Ok([(WorkerId(4), seq)].into())));
+        bench.answer_with("heartbeats", BTreeMap::from([(WorkerId(4), seq)]));
     };
     beat(&mut bench, 1);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
@@ -478,7 +476,7 @@ fn a_key_lost_alone_is_recovered_and_its_workers_run_on() {
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![WorkerId(1)], answer }]);
     bench.survey(present(1, false, "a"));
     assert_eq!(bench.of(&["!", "recover", "STOP"]), ["! lost m", "recover a for m"]);
-    bench.answer("recover", |_| Done::Recover { run_id: "a".into(), answer: Ok(Incarnation(2)) });
+    bench.answer_with("recover", Incarnation(2));
     assert_eq!(bench.of(&["attest", "STOP"]), ["attest 1: k@3 started"]);
 }
 

@@ -2,7 +2,7 @@
 //! twice because of that.
 
 use super::bench::{Bench, config, key, record, secs};
-use crate::core::call::Done;
+use super::leaving::drained;
 use crate::core::input::HandlerEvent;
 use crate::model::id::WorkerId;
 use crate::store::{BeginReply, OwnedPage};
@@ -46,8 +46,7 @@ fn an_audit_older_than_a_release_does_no_harm() {
     bench.released();
     bench.all();
     let jobs = vec![(key("k"), Some(record("k", 3, WorkerId(1))))];
-    bench
-        .answer("owned", |_| Done::Owned { worker: WorkerId(1), answer: Ok(OwnedPage { next: None, jobs }) });
+    bench.answer_with("owned", OwnedPage { next: None, jobs });
     assert_eq!(bench.of(&["release"]), ["release 1: k@3 b"], "stale by now");
     bench.assign(1, 6, 6, &["k"]);
     bench.advance(secs(1));
@@ -94,7 +93,7 @@ fn a_begin_answered_to_a_leaving_worker_takes_its_attempt_back() {
     bench.begun();
     bench.assign(1, 6, 6, &["begins"]);
     super::leaving::drain(&mut bench, 1);
-    bench.answer("drain", super::leaving::drained);
+    drained(&mut bench);
     assert_eq!(bench.of(&["release"]), ["release 1: waits@5 b tell=n"]);
     bench.begun();
     bench.released();

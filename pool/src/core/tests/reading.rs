@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_streaming::EntryId;
 
 use super::bench::{Bench, config, entry, id, key, millis, node, present, secs};
-use crate::core::call::{Call, Done, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX};
+use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX};
 use crate::core::input::Input;
 use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::store::{
@@ -19,8 +19,8 @@ fn said(outcomes: &[(u64, &str)]) -> NodeEvents {
 
 /// The start of the read in flight, and whether it waits.
 fn reads(bench: &Bench) -> (EntryId, bool) {
-    let Call::ReadNode { cursors, block, .. } = bench.in_flight_call("read-node") else { panic!("no read") };
-    (cursors.node, block == READ_BLOCK)
+    let Call::ReadNode(read, _) = bench.in_flight_call("read-node") else { panic!("no read") };
+    (read.cursors.node, read.block == READ_BLOCK)
 }
 
 /// A renewal was answered. `opened`: the node's stream is new; `None`: no answer came.
@@ -104,20 +104,19 @@ fn reads_by_a_former_process_do_not_count() {
 #[test]
 fn a_read_from_before_the_doubt_says_nothing() {
     let mut bench = waiting();
-    let Call::ReadNode { round, .. } = bench.in_flight_call("read-node") else { panic!("no read") };
-    let answer = Ok(said(&[]));
+    let done = bench.in_flight_call("read-node").answered(Ok(said(&[])));
     let lost = Err(StoreError::Unanswered(Arc::new(std::io::Error::other("lost"))));
     bench.step([
         Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: lost },
-        Input::Done(Box::new(Done::ReadNode { round, answer })),
+        Input::Done(Box::new(done)),
     ]);
     assert_eq!(reads(&bench).0, entry(9_000).previous());
 }
 
 /// How many entries the read in flight takes of each stream.
 fn takes(bench: &Bench) -> usize {
-    let Call::ReadNode { entries, .. } = bench.in_flight_call("read-node") else { panic!("no read") };
-    entries
+    let Call::ReadNode(read, _) = bench.in_flight_call("read-node") else { panic!("no read") };
+    read.max
 }
 
 /// This many entries of the node's stream, from a number on, with one outcome each.
@@ -192,13 +191,7 @@ fn a_dispatcher_hears_a_large_fleet_before_it_asks_about_jobs() {
         bench.submit(&format!("j{number}"), &format!("n.j{number}"), true, secs(60));
     }
     while bench.is_calling("dispatch") {
-        bench.answer("dispatch", |call| match call {
-            Call::Dispatch { items, .. } => {
-                let answer = Ok(vec![DispatchReply::Accepted; items.len()]);
-                Done::Dispatch { items, answer }
-            }
-            call => panic!("{call:?}"),
-        });
+        bench.answer_each("dispatch", DispatchReply::Accepted);
     }
     bench.all();
     let (mut heard, mut reads) = (0, 0);

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use crate::core::call::{Call, PlanCall};
+use crate::core::call::Call;
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
+use crate::model::id::DispatchId;
 use crate::model::record::Begun;
 use crate::store::{
-    AskItem, Attest, AttestItem, DispatchItem, NotifyOrStartItem, ReleaseItem, ReleaseMode, ReplyItem,
-    SaveItem, ScheduleChange, StartedItem, SteerItem, StopItem, TakeItem, TermItem, UpdateItem, WorkerBegins,
+    Ask, AskItem, Attend, Attest, AttestItem, AttestJobs, Begin, Bootstrap, ChangeSchedule, Dispatch,
+    DispatchItem, HoldTurns, Inspect, Join, ListOwned, LookUp, Notify, NotifyOrStart, NotifyOrStartItem,
+    ReadNode, Recover, Release, ReleaseItem, ReleaseMode, Reply, ReplyItem, Route, Save, SaveItem,
+    ScheduleChange, Started, StartedItem, Steer, SteerItem, Stop, StopItem, Take, TakeItem, TakeTick,
+    TermItem, Turn, Update, UpdateItem, WorkerBegins,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -67,41 +71,53 @@ fn stop(item: &StopItem) -> String {
     format!("{}/{}{}{forbid}", item.key, item.id, some("owner", item.guess))
 }
 
+fn keys(look: &LookUp) -> String {
+    join(&look.items, |(key, _)| key.to_string())
+}
+
+fn turn_of(turn: Option<&Turn>) -> String {
+    turn.map(|turn| format!(" in {}", turn.term)).unwrap_or_default()
+}
+
 /// A call; its first word is its kind.
 pub(super) fn call(call: &Call) -> String {
     match call {
-        Call::Survey => "survey".into(),
-        Call::Revisions => "revisions".into(),
-        Call::ServerTime => "time".into(),
-        Call::Bootstrap { seen, run_id } => format!("bootstrap {run_id} above {}", seen.token),
-        Call::Recover { seen, run_id, lost } if lost.is_empty() => {
+        Call::Survey(..) => "survey".into(),
+        Call::Revisions(..) => "revisions".into(),
+        Call::ServerTime(..) => "time".into(),
+        Call::Bootstrap(Bootstrap { seen, run_id, .. }) => format!("bootstrap {run_id} above {}", seen.token),
+        Call::Recover(Recover { seen, run_id, lost }) if lost.is_empty() => {
             format!("recover {run_id} above {}", seen.token)
         }
-        Call::Recover { run_id, lost, .. } => format!("recover {run_id} for {lost}"),
-        Call::OpenNormal => "open".into(),
-        Call::Join { request, .. } => format!("join {}{}", request.nonce, some("slot", request.preferred)),
-        Call::Settle { worker } => format!("settle {worker}"),
-        Call::Drain { worker } => format!("drain {worker}"),
-        Call::Leave { worker } => format!("leave {worker}"),
-        Call::Expire(workers) => {
-            format!("expire {}", join(workers, |(worker, seq)| format!("{worker} seq={seq}")))
+        Call::Recover(Recover { run_id, lost, .. }) => format!("recover {run_id} for {lost}"),
+        Call::OpenNormal(..) => "open".into(),
+        Call::Join(Join { request }, _) => {
+            format!("join {}{}", request.nonce, some("slot", request.preferred))
         }
-        Call::Reap { worker } => format!("reap {worker}"),
-        Call::Dispatch { ring, items } => {
+        Call::Settle(step) => format!("settle {}", step.worker),
+        Call::Drain(step) => format!("drain {}", join(&step.workers, ToString::to_string)),
+        Call::Leave(step) => format!("leave {}", join(&step.workers, |(worker, _)| worker.to_string())),
+        Call::Expire(step) => {
+            let worker = |(worker, seq): &(_, Option<u64>)| format!("{worker}{}", some("seq", *seq));
+            format!("expire {}", join(&step.workers, worker))
+        }
+        Call::Reap(step) => format!("reap {}", step.worker),
+        Call::Dispatch(Dispatch { ring, items, .. }) => {
             let item = |i: &DispatchItem| {
-                let placed = i.worker.map(|worker| format!(">{worker} at {ring}")).unwrap_or_default();
+                let placed = i.worker.zip(*ring).map(|(worker, ring)| format!(">{worker} at {ring}"));
+                let placed = placed.unwrap_or_default();
                 format!("{}/{}<{}{placed}", i.key, i.id, i.not_after)
             };
             format!("dispatch {}", join(items, item))
         }
-        Call::Route { ring, entries, jobs, .. } => {
+        Call::Route(Route { ring, entries, jobs }, _) => {
             let job = |(key, worker): &(_, Option<_>)| match worker {
                 Some(worker) => format!("{key}>{worker}"),
                 None => format!("{key}>-"),
             };
             with_entries(format!("route at {ring}: {}", join(jobs, job)), entries)
         }
-        Call::Attest { worker, items, .. } => {
+        Call::Attest(AttestJobs { worker, items, .. }, _) => {
             let item = |i: &AttestItem| {
                 let what = match &i.what {
                     Attest::Runs { begun, payload, .. } => {
@@ -115,66 +131,76 @@ pub(super) fn call(call: &Call) -> String {
             };
             format!("attest {worker}: {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
         }
-        Call::Attend { worker, after, .. } => format!("attend {worker}{}", some("after", after.as_ref())),
-        Call::Begin(begins) => {
+        Call::Attend(Attend { worker, after, .. }, _) => {
+            format!("attend {worker}{}", some("after", after.as_ref()))
+        }
+        Call::Begin(Begin { begins }) => {
             let words = begins.iter().map(|WorkerBegins { worker, finished, jobs }| {
                 let jobs = join(jobs, |(key, token)| format!("{key}@{token}"));
                 with_entries(format!("{worker}: {jobs}"), finished)
             });
             format!("begin {}", words.collect::<Vec<_>>().join("; "))
         }
-        Call::Started(starts) => {
+        Call::Started(Started { starts }) => {
             let item = |i: &StartedItem| format!("{}@{}{}", i.key, i.token, some("tell", i.tell.as_ref()));
             let words = starts.iter().map(|of| format!("{}: {}", of.worker, join(&of.items, item)));
             format!("started {}", words.collect::<Vec<_>>().join("; "))
         }
-        Call::Release { worker, finished, items } => {
-            let items = items.iter().map(|(item, _)| release(item)).collect::<Vec<_>>().join(", ");
+        Call::Release(Release { worker, finished, items }) => {
+            let items = items.iter().map(release).collect::<Vec<_>>().join(", ");
             with_entries(format!("release {worker}: {items}"), finished)
         }
-        Call::Take { worker, finished, items } => {
+        Call::Take(Take { worker, finished, items }) => {
             let item = |i: &TakeItem| format!("{}@{} ack={}", i.key, i.token, i.ack);
             with_entries(format!("take {worker}: {}", join(items, item)), finished)
         }
-        Call::Save { worker, items } => {
+        Call::Save(Save { worker, items }) => {
             let item = |i: &SaveItem| format!("{}@{} given={}#{}", i.key, i.token, i.given, i.number);
             format!("save {worker}: {}", join(items, item))
         }
-        Call::Reply { worker, finished, items } => {
+        Call::Reply(Reply { worker, finished, items }) => {
             let item = |i: &ReplyItem| format!("{}@{} {} {:?}", i.key, i.token, i.id, i.said);
             with_entries(format!("reply {worker}: {}", join(items, item)), finished)
         }
-        Call::ReadLast { worker, .. } => format!("read-last {worker}"),
-        Call::Owned { worker, after } => format!("owned {worker}{}", some("after", after.as_ref())),
-        Call::OldestEvent { worker } => format!("oldest {worker}"),
-        Call::Stop { repeat, waiting, items } => {
-            let how = if *repeat { "-again" } else { "" };
-            format!("stop{how} {}{}", join(items, stop), if *waiting { " tell me" } else { "" })
+        Call::ReadLast(step) => {
+            format!("read-last {}", join(step.cursors.workers.keys(), ToString::to_string))
         }
-        Call::Notify(items) => {
+        Call::Owned(ListOwned { worker, after, .. }) => {
+            format!("owned {worker}{}", some("after", after.as_ref()))
+        }
+        Call::OldestEvent(step) => format!("oldest {}", step.worker),
+        Call::Stop(Stop { repeat, waiting, items, .. }) => {
+            let how = if *repeat { "-again" } else { "" };
+            format!("stop{how} {}{}", join(items, stop), if waiting.is_some() { " tell me" } else { "" })
+        }
+        Call::Notify(Notify { items }) => {
             format!("notify {}", join(items, |i| format!("{}{}", i.key, some("owner", i.guess))))
         }
-        Call::NotifyOrStart(ring, items) => {
+        Call::NotifyOrStart(NotifyOrStart { ring, items }) => {
             let item = |i: &NotifyOrStartItem| {
                 let (owner, worker) = (some("owner", i.guess), some("at", i.start.worker));
                 format!("{}/{}<{}{owner}{worker}", i.start.key, i.start.id, i.start.not_after)
             };
             format!("notify-or-start {} by {ring}", join(items, item))
         }
-        Call::Steer(items) => {
+        Call::Steer(Steer { items }) => {
             let item = |i: &SteerItem| {
                 let at = format!("{}/{}@{}+{}", i.key, i.id, i.token, i.since);
                 format!("{at} {}{}{}", i.way.letter(), some("owner", i.guess), quoted(&i.reason))
             };
             format!("steer {}", join(items, item))
         }
-        Call::Unpark(jobs) => format!("unpark {}", join(jobs, |(key, id)| format!("{key}/{id}"))),
-        Call::Update(items) => {
-            format!("update {}", join(items, update))
+        Call::Unpark(step) => format!("unpark {}", join(&step.jobs, |(key, id)| format!("{key}/{id}"))),
+        Call::Update(step) => format!("update {}", join(&step.items, update)),
+        Call::LookToUpdate(look) => format!("look-to-update {}", keys(look)),
+        Call::LookUp(look) => {
+            let ticket = |(key, id): &(_, Option<DispatchId>)| match id {
+                Some(id) => format!("{key}/{id}"),
+                None => format!("{key}/-"),
+            };
+            format!("lookup {}", join(&look.items, ticket))
         }
-        Call::LookToUpdate(keys) => format!("look-to-update {}", join(keys, ToString::to_string)),
-        Call::LookUp(tickets) => format!("lookup {}", join(tickets, |t| format!("{}/{}", t.key, t.id))),
-        Call::Ask(items) => {
+        Call::Ask(Ask { items, .. }) => {
             let item = |i: &AskItem| {
                 format!(
                     "{}@{} {} {}",
@@ -186,27 +212,29 @@ pub(super) fn call(call: &Call) -> String {
             };
             format!("ask {}", join(items, item))
         }
-        Call::LookAtAsked(keys) => format!("look {}", join(keys, ToString::to_string)),
-        Call::FindOwners(keys) => format!("find {}", join(keys, ToString::to_string)),
-        Call::Tell(outcomes) => format!("tell {}", join(outcomes, |(id, outcome)| format!("{id}={outcome}"))),
-        Call::Inspect { cursor, held } => format!("inspect from={cursor} held={}", held.len()),
-        Call::Sweep { kick } => match kick {
+        Call::LookAtAsked(look) => format!("look {}", keys(look)),
+        Call::FindOwners(look) => format!("find {}", keys(look)),
+        Call::Tell(step) => {
+            format!("tell {}", join(&step.outcomes, |(id, outcome)| format!("{id}={outcome}")))
+        }
+        Call::Inspect(Inspect { cursor, held, .. }) => format!("inspect from={cursor} held={}", held.len()),
+        Call::Sweep(step) => match step.kick {
             None => "sweep".to_owned(),
             Some(0) => "sweep kick".to_owned(),
             Some(passed) => format!("sweep kick after {passed}"),
         },
-        Call::Heartbeats(workers) => {
-            format!("heartbeats{}", some("of", workers.as_ref().map(|w| join(w, ToString::to_string))))
+        Call::Heartbeats(step) => {
+            format!("heartbeats{}", some("of", step.workers.as_ref().map(|w| join(w, ToString::to_string))))
         }
-        Call::ReadPool => "read-pool".into(),
-        Call::ClaimPool { all } => format!("claim-pool{}", if *all { " all" } else { "" }),
-        Call::RestoreGroup => "restore-group".into(),
-        Call::PruneConsumers => "prune".into(),
-        Call::ReadNode { cursors, .. } => {
+        Call::ReadPool(..) => "read-pool".into(),
+        Call::ClaimPool(step) => format!("claim-pool{}", if step.min_idle.is_zero() { " all" } else { "" }),
+        Call::RestoreGroup(..) => "restore-group".into(),
+        Call::PruneConsumers(..) => "prune".into(),
+        Call::ReadNode(ReadNode { cursors, .. }, _) => {
             let worker = |(worker, cursor): (_, &EntryId)| format!("{worker}>{}", cursor.ms);
             format!("read-node >{} {}", cursors.node.ms, join(&cursors.workers, worker))
         }
-        Call::Sched { schedule, change, .. } => match change {
+        Call::Sched(ChangeSchedule { schedule, change }, _) => match change {
             ScheduleChange::Create { period, first } => {
                 format!("sched {schedule} create {} first {}", pause(*period), pause(*first))
             }
@@ -215,7 +243,7 @@ pub(super) fn call(call: &Call) -> String {
             }
             ScheduleChange::End { id, term } => format!("sched {schedule}/{id} end{}", some("term", *term)),
         },
-        Call::Term { items, .. } => {
+        Call::Term(HoldTurns { items, .. }, _) => {
             let item = |item: &TermItem| {
                 let seen = item.seen.map(|(term, seq)| format!("{term}:{seq}"));
                 let word = if item.leave { "leave" } else { "take" };
@@ -223,25 +251,25 @@ pub(super) fn call(call: &Call) -> String {
             };
             format!("term {}", join(items, item))
         }
-        Call::Tick { schedule, turn: (id, term), number, .. } => {
+        Call::Tick(TakeTick { schedule, turn: (id, term), number }, _) => {
             format!("tick {schedule}/{id} {number} in {term}")
         }
-        Call::Plan { step, .. } => match step {
-            PlanCall::List { after, .. } => format!("plan-list{}", some("after", after.as_ref())),
-            PlanCall::Find(keys) => format!("plan-find {}", join(keys, ToString::to_string)),
-            PlanCall::Dispatch { turn, items } => {
-                let item = |i: &DispatchItem| format!("{}/{}<{}", i.key, i.id, i.not_after);
-                format!("plan-dispatch in {}: {}", turn.term, join(items, item))
-            }
-            PlanCall::Update { turn, items } => {
-                format!("plan-update in {}: {}", turn.term, join(items, update))
-            }
-            PlanCall::Stop { turn, items } => format!("plan-stop in {}: {}", turn.term, join(items, stop)),
-        },
-        Call::Shutdown(mode) => format!("shutdown {mode:?}"),
-        Call::Purge => "purge".into(),
-        Call::Cleanup => "cleanup".into(),
-        Call::ForgetNode => "forget-node".into(),
+        Call::PlanList(step, _) => format!("plan-list{}", some("after", step.after.as_ref())),
+        Call::PlanFind(look, _) => format!("plan-find {}", keys(look)),
+        Call::PlanDispatch(Dispatch { turn, items, .. }, _) => {
+            let item = |i: &DispatchItem| format!("{}/{}<{}", i.key, i.id, i.not_after);
+            format!("plan-dispatch{}: {}", turn_of(turn.as_ref()), join(items, item))
+        }
+        Call::PlanUpdate(Update { turn, items }, _) => {
+            format!("plan-update{}: {}", turn_of(turn.as_ref()), join(items, update))
+        }
+        Call::PlanStop(Stop { turn, items, .. }, _) => {
+            format!("plan-stop{}: {}", turn_of(turn.as_ref()), join(items, stop))
+        }
+        Call::Shutdown(step) => format!("shutdown {:?}", step.mode),
+        Call::Purge(..) => "purge".into(),
+        Call::CleanUp(..) => "cleanup".into(),
+        Call::ForgetNode(..) => "forget-node".into(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Stops and notifications on their way to a job on any node.
 
 use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
-use crate::core::call::{Call, Done};
 use crate::core::input::{Command, ReplyTo, Until};
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, JobKey, WorkerId};
@@ -25,18 +24,15 @@ pub(super) fn notify(bench: &mut Bench, name: &str) {
 }
 
 fn found(bench: &mut Bench, found: Vec<Lookup>) {
-    bench.answer("find", |_| Done::FindOwners(Ok(found)));
+    bench.answer_with("find", found);
 }
 
 fn stopped(bench: &mut Bench, replies: Vec<StopReply>) {
-    bench.answer("stop", |call| match call {
-        Call::Stop { repeat, items, .. } => Done::Stop { repeat, items, answer: Ok(replies) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("stop", replies);
 }
 
 fn notified(bench: &mut Bench, replies: Vec<NotifyReply>) {
-    bench.answer("notify", |_| Done::Notify(Ok(replies)));
+    bench.answer_with("notify", replies);
 }
 
 /// A stop of k, which worker 9 owns, on its way.
@@ -415,7 +411,7 @@ fn an_unpark_names_the_life_of_the_job_that_it_found() {
     for (reply, said) in answers {
         let mut bench = unparking(JobState::Parked);
         assert_eq!(bench.seen(), ["find k", "unpark k/n.k"]);
-        bench.answer("unpark", |_| Done::Unpark(Ok(vec![reply])));
+        bench.answer_each("unpark", reply);
         assert_eq!(bench.seen(), [format!("reply 1 unparked {said}")]);
     }
 }
@@ -423,11 +419,11 @@ fn an_unpark_names_the_life_of_the_job_that_it_found() {
 #[test]
 fn an_unpark_is_repeated_while_a_recovering_pool_lacks_the_job() {
     let mut bench = unparking(JobState::Parked);
-    bench.answer("unpark", |_| Done::Unpark(Ok(vec![UnparkReply::Recovering])));
+    bench.answer_each("unpark", UnparkReply::Recovering);
     bench.all();
     bench.advance(millis(100));
     assert_eq!(bench.seen(), ["unpark k/n.k"]);
-    bench.answer("unpark", |_| Done::Unpark(Ok(vec![UnparkReply::Absent])));
+    bench.answer_each("unpark", UnparkReply::Absent);
     assert_eq!(bench.seen(), ["reply 1 unparked JobNotFound"]);
 }
 

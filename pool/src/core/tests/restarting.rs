@@ -237,7 +237,7 @@ fn a_job_that_ends_at_once_does_not_wait_for_its_note() {
 fn an_aborted_handler_that_panics_ends_as_it_was_ordered_to() {
     let mut bench = running(OnFailure, 1);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", drained);
+    drained(&mut bench);
     bench.advance(secs(20));
     assert_eq!(bench.of(&["STOP", "ABORT"]), ["STOP k@7 Draining", "ABORT k@7"]);
     bench.handler(1, "k", 7, failed());
@@ -258,23 +258,17 @@ fn a_newer_payload_is_refused_until_it_reaches_a_newer_node() {
     let mut bench = opening(b"\x82\xa1v\x02\xa4body\xc4\x02hi", Begun::Begun);
     let why = "the payload's envelope has version 2, this node reads up to 1";
     assert_eq!(bench.seen()[0], format!("! unreadable k '{why}'"));
-    match bench.call("release") {
-        Call::Release { items, .. } => {
-            let (item, _) = &items[0];
-            assert_eq!((&item.key, item.token, item.mode), (&key("k"), Token(7), ReleaseMode::Refuse));
-            assert!(item.delay >= secs(1) && item.delay < millis(1_100));
-        }
-        call => panic!("{call:?}"),
-    }
+    let Call::Release(release) = bench.call("release") else { panic!("a release") };
+    let item = &release.items[0];
+    assert_eq!((&item.key, item.token, item.mode), (&key("k"), Token(7), ReleaseMode::Refuse));
+    assert!(item.delay >= secs(1) && item.delay < millis(1_100));
 }
 
 #[test]
 fn an_unknown_restart_policy_is_refused_and_never_deleted() {
     let mut bench = opening(b"\x83\xa1v\x01\xa6policy\xa5later\xa4body\xc4\x02hi", Begun::Begun);
-    match bench.call("release") {
-        Call::Release { items, .. } => assert_eq!(items[0].0.mode, ReleaseMode::Refuse),
-        call => panic!("{call:?}"),
-    }
+    let Call::Release(release) = bench.call("release") else { panic!("a release") };
+    assert_eq!(release.items[0].mode, ReleaseMode::Refuse);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, entry, key, millis, up};
 use super::render;
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::model::id::{Revision, WorkerId};
 use crate::model::member::{Member, MemberState};
 use crate::store::{PoolEvent, Refusal, RouteReply, StoreError};
@@ -17,7 +17,7 @@ fn big(number: u64, jobs: u32) -> PoolEvent {
 }
 
 fn read(bench: &mut Bench, events: Vec<PoolEvent>) {
-    bench.answer("read-pool", |_| Done::ReadPool(Ok(Some(events))));
+    bench.answer_with("read-pool", Some(events));
 }
 
 /// A node without workers of its own, in a pool with one on another node.
@@ -32,15 +32,10 @@ fn router() -> Bench {
 
 /// The entries and the number of jobs of the assignment in flight, which is answered.
 fn routed(bench: &mut Bench) -> (Vec<u64>, usize) {
-    let mut sizes = (vec![], 0);
-    bench.answer("route", |call| match call {
-        Call::Route { events, entries, jobs, .. } => {
-            sizes = (entries.iter().map(|e| e.ms).collect(), jobs.len());
-            Done::Route { events, answer: Ok(vec![RouteReply::Routed; jobs.len()]) }
-        }
-        call => panic!("{call:?}"),
-    });
-    sizes
+    let call = bench.in_flight_call("route");
+    let Call::Route(route, _) = call else { panic!("{call:?}") };
+    bench.answer_each("route", RouteReply::Routed);
+    (route.entries.iter().map(|e| e.ms).collect(), route.jobs.len())
 }
 
 #[test]
@@ -151,9 +146,9 @@ fn a_job_on_which_routing_fails_holds_up_no_other() {
 #[test]
 fn a_lost_group_is_restored_before_the_next_read() {
     let mut bench = router();
-    bench.answer("read-pool", |_| Done::ReadPool(Ok(None)));
+    bench.answer_with("read-pool", None::<Vec<PoolEvent>>);
     assert_eq!(bench.all(), ["restore-group"]);
-    bench.answer("restore-group", |_| Done::RestoreGroup(Ok(())));
+    bench.answer_with("restore-group", ());
     bench.advance(millis(50));
     assert_eq!(bench.all(), ["read-pool"]);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::bench::{Bench, key, millis, record, sealed, secs};
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
@@ -23,15 +23,12 @@ impl Bench {
     /// Worker 1 must hand on its jobs.
     fn drained(&mut self) {
         super::leaving::drain(self, 1);
-        self.answer("drain", super::leaving::drained);
+        super::leaving::drained(self);
     }
 
     /// Answers the save in flight.
     fn saved(&mut self, replies: &[SaveReply]) {
-        self.answer("save", |call| match call {
-            Call::Save { worker, items } => Done::Save { worker, items, answer: Ok(replies.to_vec()) },
-            call => panic!("{call:?}"),
-        });
+        self.answer_with("save", replies.to_vec());
     }
 }
 
@@ -242,13 +239,7 @@ impl Bench {
             Refusal::Full => self.fail_with("save", full()),
             Refusal::Forbidden => self.fail_with("save", StoreError::Unusable(error)),
             Refusal::Damaged => self.fail_with("save", StoreError::Damaged(error)),
-            Refusal::OtherType => self.answer("save", |call| match call {
-                Call::Save { worker, items } => {
-                    let answer = Ok(vec![SaveReply::Unusable; items.len()]);
-                    Done::Save { worker, items, answer }
-                }
-                call => panic!("{call:?}"),
-            }),
+            Refusal::OtherType => self.answer_each("save", SaveReply::Unusable),
         }
     }
 }
@@ -282,7 +273,7 @@ fn what_waits_for_the_next_call_is_not_refused() {
         assert_eq!(bench.of(&["not-saved", "release"]), [""; 0], "{how:?}: that of b was not sent");
         bench.advance(millis(20));
         let whole = bench.in_flight_call("save");
-        assert!(matches!(&whole, Call::Save { items, .. } if items[0].key == key("b")), "{how:?}: {whole:?}");
+        assert!(matches!(&whole, Call::Save(save) if save.items[0].key == key("b")), "{how:?}: {whole:?}");
     }
 }
 
@@ -313,15 +304,15 @@ fn a_leaving_job_goes_before_those_that_stay() {
     bench.save_refused(Refusal::Full);
     bench.all();
     bench.advance(millis(20));
-    let Call::Save { items, .. } = bench.in_flight_call("save") else { panic!("another call") };
-    assert_eq!((&items[0].key, items.len()), (&key("z"), BATCH_MAX));
+    let Call::Save(save) = bench.in_flight_call("save") else { panic!("another call") };
+    assert_eq!((&save.items[0].key, save.items.len()), (&key("z"), BATCH_MAX));
     bench.save_refused(Refusal::Full);
     assert_eq!(bench.of(&["not-saved", "release"]).len(), 2);
     bench.advance(millis(20));
     assert!(!bench.is_calling("save"), "what stays has longer pauses");
     bench.advance(millis(60));
-    let Call::Save { items, .. } = bench.in_flight_call("save") else { panic!("another call") };
-    assert_eq!(items[0].key, key("stays-128"), "a refused checkpoint goes last");
+    let Call::Save(save) = bench.in_flight_call("save") else { panic!("another call") };
+    assert_eq!(save.items[0].key, key("stays-128"), "a refused checkpoint goes last");
 }
 
 #[test]
@@ -347,8 +338,7 @@ fn a_full_memory_holds_many_leaving_jobs_up_for_few_calls() {
     assert_eq!(bench.now.since(began), millis(180), "each was followed by a pause");
     let mut left = 0;
     while bench.is_calling("release") {
-        let Call::Release { items, .. } = bench.in_flight_call("release") else { panic!("another call") };
-        left += items.len();
+        left += bench.in_flight_call("release").items();
         bench.released();
     }
     assert_eq!(left, names.len());
@@ -630,8 +620,7 @@ fn a_place_in_the_next_call_serves_one_checkpoint() {
     bench.lost(2);
     // The first checkpoint is given up while it waits for the next call, and a second one takes a place as well. Both
     // places do not fit into one call.
-    let Call::Save { worker, items } = bench.call("save") else { panic!("another call") };
-    let answer = Done::Save { worker, items, answer: Ok(vec![SaveReply::TooLong]) };
+    let answer = bench.call("save").answered(Ok(vec![SaveReply::TooLong]));
     let event = HandlerEvent::Checkpoint { number: 2, bytes: vec![0; BATCH_BYTES].into() };
     let given = Input::Handler { worker: WorkerId(1), key: key("a"), token: Token(7), event };
     bench.step([Input::Done(Box::new(answer)), given]);
@@ -650,12 +639,7 @@ fn a_release_that_found_nothing_saves_its_checkpoint_first() {
     bench.lost(2);
     bench.saved(&[SaveReply::Recovering]);
     bench.all();
-    bench.answer("release", |call| match call {
-        Call::Release { worker, finished, items } => {
-            Done::Release { worker, finished, items, answer: Ok(vec![ReleaseReply::Stale]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("release", ReleaseReply::Stale);
     bench.attested(&[]);
     bench.attested(&[AttestReply::Kept]);
     let line = bench.of(&["save", "release"]);

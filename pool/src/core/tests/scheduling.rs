@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
-use crate::core::call::{Call, Done, PlanCall, PlanStep};
+use crate::core::call::Call;
 use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
 use crate::model::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
 use crate::model::level::TooOld;
@@ -62,38 +62,18 @@ fn add(bench: &mut Bench, kind: ScheduleKind) {
 }
 
 fn made(bench: &mut Bench, entry: ScheduleEntry) {
-    bench.answer("sched", |call| match call {
-        Call::Sched { local, round, .. } => {
-            Done::Sched { local, round, answer: Ok(ScheduleState::Present { now: NOW, entry }) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("sched", ScheduleState::Present { now: NOW, entry });
 }
 
 fn term(bench: &mut Bench, reply: TermReply) {
-    bench.answer("term", |call| match call {
-        Call::Term { locals, round, .. } => {
-            let answer = Ok(Terms { now: NOW, replies: vec![reply; locals.len()] });
-            Done::Term { locals, round, answer }
-        }
-        call => panic!("{call:?}"),
-    });
+    let call = bench.call("term");
+    let Call::Term(step, _) = &call else { panic!("{call:?}") };
+    let replies = vec![reply; step.items.len()];
+    bench.done(call.answered(Ok(Terms { now: NOW, replies })));
 }
 
 fn ticked(bench: &mut Bench, due: bool, entry: ScheduleEntry) {
-    bench.answer("tick", |call| match call {
-        Call::Tick { local, round, number, .. } => {
-            Done::Tick { local, round, number, answer: Ok(TickReply { due, now: NOW, entry }) }
-        }
-        call => panic!("{call:?}"),
-    });
-}
-
-fn step(bench: &mut Bench, kind: &str, answer: impl FnOnce(PlanCall) -> PlanStep) {
-    bench.answer(kind, |call| match call {
-        Call::Plan { local, run, step } => Done::Plan { local, run, step: answer(step) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("tick", TickReply { due, now: NOW, entry });
 }
 
 fn planned(bench: &mut Bench, run: u64, planned: Planned) {
@@ -294,13 +274,7 @@ fn a_tick_that_is_not_due_yet_is_not_asked_for_before_it_is() {
     let ahead = ScheduleEntry { next: NOW, ..held(20, 1) };
     term(&mut bench, TermReply::Held(ahead.clone()));
     bench.all();
-    bench.answer("tick", |call| match call {
-        Call::Tick { local, round, number, .. } => {
-            let answer = Ok(TickReply { due: false, now: NOW - 10_000, entry: ahead });
-            Done::Tick { local, round, number, answer }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("tick", TickReply { due: false, now: NOW - 10_000, entry: ahead });
     bench.advance(millis(9_999));
     assert_eq!(bench.of(&["tick"]), [""; 0]);
     bench.advance(millis(1));
@@ -321,39 +295,23 @@ fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
         next: Some(key("b")),
         jobs: vec![of("a", "p"), of("b", "p"), of("c", "another"), (key("d"), None)],
     };
-    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(first)));
+    bench.answer_with("plan-list", first);
     assert_eq!(bench.of(&KINDS), ["plan-list after=b", "plan-stop in 20: a/n.a owner=2"]);
-    step(&mut bench, "plan-stop", |call| match call {
-        PlanCall::Stop { items, .. } => {
-            PlanStep::Stopped { items, answer: Ok(vec![StopReply::Owner(Some(WorkerId(4)))]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("plan-stop", StopReply::Owner(Some(WorkerId(4))));
     assert_eq!(bench.of(&KINDS), ["plan-stop in 20: a/n.a owner=4"]);
-    step(&mut bench, "plan-stop", |call| match call {
-        PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Ok(vec![StopReply::Later]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("plan-stop", StopReply::Later);
     assert_eq!(bench.of(&KINDS), ["plan-stop in 20: a/n.a owner=4"], "the rest of a page");
-    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(PlannedPage::default())));
+    bench.answer_with("plan-list", PlannedPage::default());
     assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
     // The answer is lost: the same call again.
     bench.fail("plan-dispatch");
     bench.all();
     bench.advance(millis(20));
     assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
-    step(&mut bench, "plan-dispatch", |call| match call {
-        PlanCall::Dispatch { items, .. } => {
-            PlanStep::Dispatched { items, answer: Ok(vec![DispatchReply::Exists, DispatchReply::Full]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("plan-dispatch", vec![DispatchReply::Exists, DispatchReply::Full]);
     assert_eq!(bench.of(&KINDS), ["plan-find c"], "and the stop is under way");
     found(&mut bench, &[Some(JobState::Running)]);
-    step(&mut bench, "plan-stop", |call| match call {
-        PlanCall::Stop { items, .. } => PlanStep::Stopped { items, answer: Ok(vec![StopReply::Stopping]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("plan-stop", StopReply::Stopping);
     let failed =
         "! plan-failed p '1 of its jobs are not as it wants them, the first: e: the pool's queue is full'";
     assert_eq!(bench.of(&KINDS), [failed]);
@@ -365,17 +323,9 @@ fn a_planner_ends_its_schedule_in_its_turn_after_its_plan() {
     let last = Wanted { start: vec![item("a")], ends: true, ..Wanted::default() };
     planned(&mut bench, 1, Planned::Made(last));
     assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: a/n.a<1015000"]);
-    step(&mut bench, "plan-dispatch", |call| match call {
-        PlanCall::Dispatch { items, .. } => {
-            PlanStep::Dispatched { items, answer: Ok(vec![DispatchReply::Accepted]) }
-        }
-        call => panic!("{call:?}"),
-    });
+    dispatched(&mut bench, &DispatchReply::Accepted);
     assert_eq!(bench.of(&KINDS), ["sched s:p/5 end term=20"]);
-    bench.answer("sched", |call| match call {
-        Call::Sched { local, round, .. } => Done::Sched { local, round, answer: Ok(ScheduleState::Ended) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("sched", ScheduleState::Ended);
     assert_eq!(bench.of(&KINDS), ["ended 1"]);
 }
 
@@ -385,37 +335,25 @@ fn a_users_end_outlasts_a_planners_whose_turn_is_over() {
     planned(&mut bench, 1, Planned::Made(Wanted { ends: true, ..Wanted::default() }));
     assert_eq!(bench.of(&KINDS), ["sched s:p/5 end term=20"]);
     bench.command(|reply| Command::EndSchedule { reply, local: LOCAL });
-    bench.answer("sched", |call| match call {
-        Call::Sched { local, round, .. } => {
-            Done::Sched { local, round, answer: Err(StoreError::Refused(Refusal::StaleTerm)) }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.fail_with("sched", StoreError::Refused(Refusal::StaleTerm));
     assert!(bench.of(&KINDS).contains(&"sched s:p/5 end".to_owned()));
 }
 
 /// The answer to a look-up of existing jobs.
 fn found(bench: &mut Bench, states: &[Option<JobState>]) {
-    step(bench, "plan-find", |call| {
-        let PlanCall::Find(keys) = call else { panic!("{call:?}") };
-        let found = |(key, state): (&JobKey, &Option<JobState>)| Lookup {
-            record: state.map(|state| Record { state, ..record(&key.to_string(), 3, WorkerId(2)) }),
-            ..Lookup::default()
-        };
-        let answer = Ok(keys.iter().zip(states).map(found).collect());
-        PlanStep::Found { keys, answer }
-    });
+    let call = bench.call("plan-find");
+    let Call::PlanFind(look, _) = &call else { panic!("{call:?}") };
+    let found = |((key, _), state): (&(JobKey, _), &Option<JobState>)| Lookup {
+        record: state.map(|state| Record { state, ..record(&key.to_string(), 3, WorkerId(2)) }),
+        ..Lookup::default()
+    };
+    let found: Vec<_> = look.items.iter().zip(states).map(found).collect();
+    bench.done(call.answered(Ok(found)));
 }
 
 /// The answer to the starts of a plan.
 fn dispatched(bench: &mut Bench, reply: &DispatchReply) {
-    step(bench, "plan-dispatch", |call| match call {
-        PlanCall::Dispatch { items, .. } => {
-            let answer = Ok(vec![reply.clone(); items.len()]);
-            PlanStep::Dispatched { items, answer }
-        }
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("plan-dispatch", reply.clone());
 }
 
 #[test]
@@ -465,7 +403,7 @@ fn a_plan_waits_for_stopping_jobs_and_reports_parked_ones() {
         (key(name), Some(record))
     };
     let jobs = vec![of("a", JobState::Stopping), of("b", JobState::Parked)];
-    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(PlannedPage { next: None, jobs })));
+    bench.answer_with("plan-list", PlannedPage { next: None, jobs });
     assert_eq!(bench.of(&KINDS), ["plan-find a"]);
     found(&mut bench, &[None]);
     assert_eq!(bench.of(&["plan-dispatch"]).len(), 1);
@@ -580,7 +518,7 @@ fn another_incarnation_ends_turns_and_recreates_schedules() {
     bench.maps(2);
     assert!(bench.is_calling("sched"), "{:?}", bench.in_flight());
     let call = bench.call("sched");
-    assert!(matches!(call, Call::Sched { .. }));
+    assert!(matches!(call, Call::Sched(..)));
 }
 
 #[test]
@@ -761,15 +699,12 @@ fn replaces(bench: &mut Bench, run: u64, payload: &'static [u8], generation: u64
     record.plan = "p".into();
     record.set_generation(generation);
     let page = PlannedPage { next: None, jobs: vec![(key("k"), Some(record))] };
-    step(bench, "plan-list", |_| PlanStep::Listed(Ok(page)));
+    bench.answer_with("plan-list", page);
     bench.of(&["plan-update", "!"])
 }
 
 fn replaced(bench: &mut Bench, reply: UpdateReply) {
-    step(bench, "plan-update", |call| match call {
-        PlanCall::Update { items, .. } => PlanStep::Updated { items, answer: Ok(vec![reply]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("plan-update", reply);
 }
 
 /// The next tick of the turn.
@@ -841,6 +776,6 @@ fn a_plan_that_does_not_say_it_replaces_nothing() {
     let mut record = record("k", 3, WorkerId(2));
     record.plan = "p".into();
     let page = PlannedPage { next: None, jobs: vec![(key("k"), Some(record))] };
-    step(&mut bench, "plan-list", |_| PlanStep::Listed(Ok(page)));
+    bench.answer_with("plan-list", page);
     assert_eq!(bench.of(&["plan-update"]), [""; 0]);
 }

@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::WorkerId;
 use crate::store::{BATCH_MAX, BeginReply, Refusal};
@@ -241,13 +241,10 @@ fn each_worker_hears_of_its_own_starts() {
     bench.all();
     bench.advance(millis(20));
     let sent = bench.of(&["started"]);
-    bench.answer("started", |call| match call {
-        Call::Started(starts) => {
-            let answer = Ok(starts.iter().map(|of| of.worker.0 == 2).collect());
-            Done::Started { starts, answer }
-        }
-        call => panic!("{call:?}"),
-    });
+    let call = bench.call("started");
+    let Call::Started(step) = &call else { panic!("{call:?}") };
+    let noted: Vec<_> = step.starts.iter().map(|of| of.worker.0 == 2).collect();
+    bench.done(call.answered(Ok(noted)));
     bench.advance(secs(1));
     let again = bench.of(&["started"]);
     assert_eq!((sent.len(), again), (1, vec!["started 1: a@7 tell=n".to_owned()]), "{sent:?}");

@@ -5,10 +5,9 @@ use std::num::NonZeroU32;
 use super::bench::{Bench, config, id, key, millis, present, secs, server};
 use super::fencing::gone;
 use super::leaving::drained;
-use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
-use crate::model::id::{DispatchId, Incarnation, WorkerId};
+use crate::model::id::{DispatchId, Incarnation};
 use crate::model::record::Begun;
 use crate::model::settings::ShutdownFlag;
 use crate::model::ticket::Ticket;
@@ -30,14 +29,11 @@ fn shut_down(bench: &mut Bench, mode: ShutdownMode, patience: u64) {
 }
 
 fn flagged(bench: &mut Bench, flag: ShutdownFlag) {
-    bench.answer("shutdown", |call| match call {
-        Call::Shutdown(mode) => Done::Shutdown { mode, answer: Ok(Some(flag)) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("shutdown", Some(flag));
 }
 
 pub(super) fn purged(bench: &mut Bench, outcomes: Vec<(DispatchId, Outcome)>) {
-    bench.answer("purge", |_| Done::Purge(Ok(outcomes)));
+    bench.answer_with("purge", outcomes);
 }
 
 /// A renewal says that the pool is stopping.
@@ -63,10 +59,7 @@ fn a_shutdown_closes_stops_purges_leaves_and_cleans_up() {
     assert_eq!(bench.seen(), ["STOP k@3 Shutdown", "purge"]);
     purged(&mut bench, vec![(id("m.1"), "shutdown".into())]);
     assert_eq!(bench.seen(), ["tell m.1=shutdown", "purge"], "until nothing is left");
-    bench.answer("tell", |call| match call {
-        Call::Tell(outcomes) => Done::Tell { outcomes, answer: Ok(()) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("tell", ());
     purged(&mut bench, vec![]);
     bench.advance(secs(1));
     assert_eq!(bench.seen(), [""; 0], "k runs");
@@ -78,15 +71,15 @@ fn a_shutdown_closes_stops_purges_leaves_and_cleans_up() {
     gone(&mut bench);
     assert_eq!(bench.seen(), ["seated 1", "reap 1", "cleanup"]);
     let reaped = Reaped { done: true, count: 0, outcomes: vec![] };
-    bench.answer("reap", |_| Done::Reap { worker: WorkerId(1), answer: Ok(reaped) });
+    bench.answer_with("reap", reaped);
     bench.fail_with("cleanup", StoreError::Refused(Refusal::Members(1)));
     bench.advance(millis(20));
     assert_eq!(bench.seen(), ["purge"], "members are left: it goes round again");
     purged(&mut bench, vec![]);
     assert_eq!(bench.seen(), ["cleanup"]);
-    bench.answer("cleanup", |_| Done::Cleanup(Ok(2)));
+    bench.answer_with("cleanup", 2_u64);
     assert_eq!(bench.seen(), ["forget-node"]);
-    bench.answer("forget-node", |_| Done::ForgetNode);
+    bench.answer_with("forget-node", ());
     assert_eq!(bench.seen(), ["reply 2 shut-down ok dropped=3", "end"]);
 }
 
@@ -183,7 +176,7 @@ fn a_drain_under_way_becomes_an_end() {
     let mut bench = Bench::with_worker();
     bench.running(3, &["k"]);
     bench.close(secs(60));
-    bench.answer("drain", drained);
+    drained(&mut bench);
     hear_of_stopping(&mut bench);
     bench.all();
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
@@ -194,14 +187,11 @@ fn a_drain_under_way_becomes_an_end() {
 fn callers_of_open_dispatches_get_shutting_down() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.1", true, secs(60));
-    bench.answer("dispatch", |call| match call {
-        Call::Dispatch { items, .. } => Done::Dispatch { items, answer: Ok(vec![DispatchReply::Accepted]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_each("dispatch", DispatchReply::Accepted);
     hear_of_stopping(&mut bench);
     bench.all();
     purged(&mut bench, vec![]);
-    bench.answer("cleanup", |_| Done::Cleanup(Ok(0)));
+    bench.answer_with("cleanup", 0_u64);
     assert_eq!(bench.of(&["reply"]), ["reply 1 submitted ShuttingDown"]);
 }
 
@@ -214,10 +204,7 @@ fn a_dropped_dispatch_without_its_outcome_gets_shutting_down() {
     hear_of_stopping(&mut bench);
     bench.all();
     let found = Lookup { ended: true, ..Lookup::default() };
-    bench.answer("lookup", |call| match call {
-        Call::LookUp(tickets) => Done::LookUp { tickets, answer: Ok(vec![found]) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("lookup", vec![found]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 submitted ShuttingDown"]);
 }
 
@@ -274,8 +261,7 @@ fn the_flag_of_a_former_pool_is_not_that_of_the_new_one() {
     assert!(bench.is_calling("shutdown"));
     bench.fail_with("time", StoreError::Refused(Refusal::Closed));
     bench.survey_of(PoolState::Closed { incarnation: Incarnation(1) }, server("a"));
-    let answer = Ok(Bootstrapped { incarnation: Incarnation(2), created: true });
-    bench.answer("bootstrap", |_| Done::Bootstrap { run_id: "a".into(), answer });
+    bench.answer_with("bootstrap", Bootstrapped { incarnation: Incarnation(2), created: true });
     bench.all();
     flagged(&mut bench, stopping());
     bench.advance(secs(1));

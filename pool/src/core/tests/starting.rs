@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::bench::{Bench, id, key, millis, secs, up};
-use crate::core::call::Done;
 use crate::core::input::Command;
 use crate::model::id::WorkerId;
 use crate::store::{DispatchItem, NotifyOrStartReply, Refusal, StoreError};
@@ -31,7 +30,7 @@ fn start(bench: &mut Bench, patience: u64) {
 }
 
 fn answered(bench: &mut Bench, reply: NotifyOrStartReply) {
-    bench.answer("notify-or-start", |_| Done::NotifyOrStart(Ok(vec![reply])));
+    bench.answer_each("notify-or-start", reply);
 }
 
 #[test]
@@ -107,7 +106,7 @@ fn a_start_late_by_the_servers_clock_gets_a_new_time() {
     bench.all();
     answered(&mut bench, Late);
     assert_eq!(bench.all(), ["time"], "nothing of it can have been accepted");
-    bench.answer("time", |_| Done::ServerTime(Ok(5_000_000)));
+    bench.answer_with("time", 5_000_000_u64);
     bench.advance(millis(100));
     assert_eq!(bench.of(&["notify-or-start"]), ["notify-or-start k/n.s<5009980 owner=9 at=9 by 1"]);
 }

@@ -1,7 +1,6 @@
 //! An operator's word to single jobs: on its way, and at the worker that runs the job.
 
 use super::bench::{Bench, config, key, millis, record, secs};
-use crate::core::call::Done;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent};
 use crate::model::id::{Token, WorkerId};
@@ -10,11 +9,11 @@ use crate::model::why::Cause;
 use crate::store::{Lookup, Refusal, SteerReply, StoreError, Way, WorkerEvent};
 
 fn found(bench: &mut Bench, record: Option<Record>) {
-    bench.answer("find", |_| Done::FindOwners(Ok(vec![Lookup { record, ..Lookup::default() }])));
+    bench.answer_with("find", vec![Lookup { record, ..Lookup::default() }]);
 }
 
 fn steered(bench: &mut Bench, reply: SteerReply) {
-    bench.answer("steer", |_| Done::Steer(Ok(vec![reply])));
+    bench.answer_each("steer", reply);
 }
 
 /// k under this token, in this state since 50.

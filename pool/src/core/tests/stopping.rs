@@ -94,7 +94,7 @@ fn a_stop_while_the_job_is_handed_off_ends_it() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", drained);
+    drained(&mut bench);
     assert_eq!(bench.seen(), ["drain 1", "STOP k@7 Draining"]);
     bench.stop_event(1, 9, Some("m"), &[("k", 7)]);
     assert_eq!(bench.seen(), [""; 0], "its stop handler runs already");

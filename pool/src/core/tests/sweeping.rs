@@ -1,17 +1,14 @@
 //! A sweep restarts due work that was not done.
 
 use super::bench::{Bench, id, key, millis, secs, up};
-use crate::core::call::{Call, Done, PAGE};
+use crate::core::call::PAGE;
 use crate::core::input::{Command, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
 use crate::store::{Seat, Swept};
 
 fn swept(bench: &mut Bench, swept: Swept) {
-    bench.answer("sweep", |call| match call {
-        Call::Sweep { kick } => Done::Sweep { kick, answer: Ok(swept) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("sweep", swept);
 }
 
 /// An attached node whose first sweep found nothing.
@@ -73,10 +70,7 @@ fn a_standby_settles_after_a_second_while_no_worker_is_up() {
         bench.leases.insert(WorkerId(1), bench.now + secs(100));
         let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
         let seat = Seat { worker: WorkerId(1), member, first };
-        bench.answer("join", |call| match call {
-            Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
-            call => panic!("{call:?}"),
-        });
+        bench.answer_with("join", seat);
         bench.advance(after.saturating_sub(millis(1)));
         assert!(!bench.is_calling("settle"));
         bench.advance(millis(1));
@@ -96,10 +90,7 @@ fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
     });
     bench.leases.insert(WorkerId(1), bench.now + secs(100));
     let seat = Seat { worker: WorkerId(1), member: up(0), first: true };
-    bench.answer("join", |call| match call {
-        Call::Join { seating, .. } => Done::Join { seating, answer: Ok(seat) },
-        call => panic!("{call:?}"),
-    });
+    bench.answer_with("join", seat);
     assert_eq!(bench.of(&["sweep"]), ["sweep kick"]);
     swept(&mut bench, Swept { count: PAGE, ..Swept::default() });
     assert_eq!(bench.of(&["sweep"]), ["sweep kick"]);

@@ -1,6 +1,7 @@
 //! A job comes back under a newer token while its former run is here: its record was lost. One of them runs at a time.
 
 use super::bench::{Bench, secs};
+use super::leaving::drained;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::WorkerId;
 
@@ -99,7 +100,7 @@ fn a_loss_of_data_gives_a_waiting_job_back() {
 fn a_leaving_worker_gives_a_job_back_after_its_former_run() {
     let mut bench = given_anew();
     super::leaving::drain(&mut bench, 1);
-    bench.answer("drain", super::leaving::drained);
+    drained(&mut bench);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     assert_eq!(bench.of(&["RUN", "release"]), ["release 1: k@9 b tell=n"]);

@@ -186,7 +186,7 @@ fn a_stuck_handler_makes_its_worker_hand_on_all_other_jobs() {
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.advance(secs(25));
     bench.all();
-    bench.answer("drain", drained);
+    drained(&mut bench);
     assert_eq!(bench.seen(), ["STOP l@7 Draining"]);
     bench.handler(1, "l", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: l@7 h"]);

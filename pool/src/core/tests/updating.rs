@@ -6,7 +6,7 @@ use super::bench::{Bench, config, key, millis, record, sealed, secs};
 use super::leaving::drained;
 use super::shutting_down::hear_of_stopping;
 use super::steering::event as steer;
-use crate::core::call::{Call, Done};
+use crate::core::call::Call;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker, NewUpdate, NotTaken};
 use crate::model::id::{Token, WorkerId};
@@ -31,11 +31,11 @@ fn update_of(bench: &mut Bench, of: Option<&str>, expected: Option<u64>) {
 }
 
 fn found(bench: &mut Bench, record: Option<Record>) {
-    bench.answer("look-to-update", |_| Done::LookToUpdate(Ok(vec![Lookup { record, ..Lookup::default() }])));
+    bench.answer_with("look-to-update", vec![Lookup { record, ..Lookup::default() }]);
 }
 
 fn updated(bench: &mut Bench, reply: UpdateReply) {
-    bench.answer("update", |_| Done::Update(Ok(vec![reply])));
+    bench.answer_each("update", reply);
 }
 
 /// k under token 7 at worker 9, with this generation.
@@ -228,8 +228,7 @@ pub(super) fn event(bench: &mut Bench, number: u64, token: u64, generation: u64)
 /// Whether the worker reads k's record. Calls that only delete entries are answered before.
 pub(super) fn reads(bench: &mut Bench) -> bool {
     while bench.is_calling("begin") {
-        let Call::Begin(begins) = bench.in_flight_call("begin") else { panic!("a begin") };
-        if begins.iter().any(|begins| !begins.jobs.is_empty()) {
+        if bench.in_flight_call("begin").items() > 0 {
             return true;
         }
         bench.begins_answered(|_| Ok(vec![]));
@@ -582,26 +581,20 @@ fn a_job_rests_with_any_payload_if_an_operator_wants_it_to() {
         in_hand(&mut bench);
         steer(&mut bench, 10, 7, way);
         bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
-        let Call::Release { items, .. } = bench.call("release") else { panic!("no release") };
-        let [(item, _)] = &items[..] else { panic!("{items:?}") };
+        let call = bench.call("release");
+        let Call::Release(release) = &call else { panic!("{call:?}") };
+        let [item] = &release.items[..] else { panic!("{release:?}") };
         let said = (item.mode, item.ran, &*item.rests);
         assert_eq!(said, (ReleaseMode::Delete, Some(0), "bad feed"), "it rests, if it has another payload");
-        bench.done(Done::Release {
-            worker: WorkerId(1),
-            finished: vec![],
-            items,
-            answer: Ok(vec![ReleaseReply::Parked]),
-        });
+        bench.done(call.answered(Ok(vec![ReleaseReply::Parked])));
         let news = if way == Way::Pause { "paused" } else { "parked" };
         assert!(bench.seen().iter().any(|seen| seen.contains(news) && seen.contains("bad feed")));
     }
 }
 
 fn released(bench: &mut Bench) -> Vec<Option<u64>> {
-    match bench.call("release") {
-        Call::Release { items, .. } => items.iter().map(|(item, _)| item.ran).collect(),
-        call => panic!("{call:?}"),
-    }
+    let Call::Release(release) = bench.call("release") else { panic!("a release") };
+    release.items.iter().map(|item| item.ran).collect()
 }
 
 #[test]
@@ -616,7 +609,7 @@ fn a_stop_and_a_drain_are_more_than_an_update() {
     let mut bench = Bench::with_worker();
     bench.running(7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer("drain", drained);
+    drained(&mut bench);
     event(&mut bench, 9, 7, 1);
     assert_eq!(bench.of(&["STOP"]), ["STOP k@7 Draining"]);
 }
@@ -635,7 +628,7 @@ fn a_comparison_with_the_records_finds_a_lost_update() {
         let mut record = record("k", 7, WorkerId(1));
         record.set_generation(generation);
         let page = OwnedPage { next: None, jobs: vec![(key("k"), Some(record))] };
-        bench.answer("owned", |_| Done::Owned { worker: WorkerId(1), answer: Ok(page) });
+        bench.answer_with("owned", page);
         assert_eq!(reads(&mut bench), generation > 0);
     }
 }

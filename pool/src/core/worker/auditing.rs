@@ -1,13 +1,13 @@
 //! Compares the jobs of a worker with the store's (a part of [`Worker`]).
 
 use super::Worker;
-use crate::core::call::Call;
+use crate::core::call::{Call, PAGE};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::ring::Ring;
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
 use crate::model::record::JobState;
-use crate::store::{BeginReply, OwnedPage, Result};
+use crate::store::{BeginReply, ListOwned, OwnedPage, Result};
 
 /// How far a comparison has come.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Worker {
         if self.jobs.audit_due && self.audit.next().is_some_and(|at| ctx.now >= at) {
             self.jobs.audit_due = false;
             self.audit.busy = true;
-            ctx.call(Call::Owned { worker: self.jobs.worker, after: None });
+            ctx.call(Call::Owned(ListOwned { worker: self.jobs.worker, after: None, limit: PAGE }));
         }
     }
 
@@ -75,7 +75,7 @@ impl Worker {
         }
         if page.next.is_some() {
             self.audit.busy = true;
-            ctx.call(Call::Owned { worker, after: page.next });
+            ctx.call(Call::Owned(ListOwned { worker, after: page.next, limit: PAGE }));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::model::level::TooOld;
 use crate::model::member::{Member, MemberState};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::store::{Expired, Result, Seat};
+use crate::store::{Drain, Expire, Join, Result, Seat, Settle};
 use auditing::Audit;
 use joining::join_request;
 use rebalance::Rebalance;
@@ -277,10 +277,10 @@ impl Worker {
     }
 
     /// Its own good-bye has come back, with or without an answer.
-    pub(super) fn on_left(&mut self, ctx: &mut Ctx, answer: Result<Expired>) -> Result<()> {
+    pub(super) fn on_left(&mut self, ctx: &mut Ctx, answer: Result<()>) -> Result<()> {
         let Stage::Leaving { busy, retry_at } = &mut self.stage else { return Ok(()) };
         match answer {
-            Ok(_) => {
+            Ok(()) => {
                 self.left(ctx);
                 Ok(())
             }
@@ -354,7 +354,7 @@ impl Worker {
                 Gate::Gone | Gate::TooOld { .. } => self.left(ctx),
                 _ if gate.is_known() && !*busy && ctx.now >= *retry_at => {
                     *busy = true;
-                    ctx.call(Call::Leave { worker: self.jobs.worker });
+                    ctx.call(Call::Leave(Expire { workers: vec![(self.jobs.worker, None)] }));
                 }
                 _ => {}
             }
@@ -378,7 +378,7 @@ impl Worker {
                     }
                     let seating = Seating { local: self.local, since: *since.get_or_insert(ctx.now) };
                     if let Some(request) = join_request(ctx, self.joins, self.local, &self.meta, self.slot) {
-                        ctx.call(Call::Join { seating, request: Box::new(request) });
+                        ctx.call(Call::Join(Join { request: Box::new(request) }, seating));
                     }
                 }
             }
@@ -386,7 +386,7 @@ impl Worker {
             Stage::In { settle_at, busy } => {
                 if open && !*busy && settle_at.is_some_and(|at| ctx.now >= at) {
                     *busy = true;
-                    ctx.call(Call::Settle { worker });
+                    ctx.call(Call::Settle(Settle { worker }));
                 }
                 if normal {
                     self.flush_audit(ctx);
@@ -399,7 +399,7 @@ impl Worker {
             Stage::Draining { told, busy, retry_at } => {
                 if !*told && !*busy && ctx.now >= *retry_at {
                     *busy = true;
-                    ctx.call(Call::Drain { worker });
+                    ctx.call(Call::Drain(Drain { workers: vec![worker] }));
                 }
                 self.jobs.flush(ctx, normal);
             }

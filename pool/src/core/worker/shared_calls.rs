@@ -10,7 +10,7 @@ use crate::core::call::Call;
 use crate::core::ctx::Ctx;
 use crate::core::input::LocalWorker;
 use crate::core::time::Time;
-use crate::store::{WorkerBegins, WorkerStarts};
+use crate::store::{Begin, Started, WorkerBegins, WorkerStarts};
 
 /// The shared calls.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl SharedCalls {
             );
             if !begins.is_empty() {
                 self.in_flight.begins = true;
-                ctx.call(Call::Begin(begins));
+                ctx.call(Call::Begin(Begin { begins }));
             }
         }
         if !self.in_flight.starts {
@@ -67,7 +67,7 @@ impl SharedCalls {
             );
             if !starts.is_empty() {
                 self.in_flight.starts = true;
-                ctx.call(Call::Started(starts));
+                ctx.call(Call::Started(Started { starts }));
             }
         }
     }

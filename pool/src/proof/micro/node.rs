@@ -17,7 +17,7 @@ use crate::model::id::{Incarnation, NodeName, Nonce, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState, Members};
 use crate::model::settings::{Given, Settings, StoredSettings};
 use crate::mutation::Mutations;
-use crate::store::{PoolState, Renewal, Seat, ServerIdentity};
+use crate::store::{PoolState, ReadTime, Renewal, Seat, ServerIdentity, Survey};
 
 /// The node's worker.
 pub(super) const WORKER: WorkerId = WorkerId(1);
@@ -91,7 +91,7 @@ impl Node {
     }
 
     fn attach(&mut self) {
-        self.take("a survey", |call| matches!(call, Call::Survey).then_some(()));
+        self.take("a survey", |call| matches!(call, Call::Survey(..)).then_some(()));
         let run_id = || "a".to_owned();
         let state = PoolState::Present {
             incarnation: INCARNATION,
@@ -103,7 +103,7 @@ impl Node {
         };
         let uptime = Duration::from_secs(1);
         let server = ServerIdentity { run_id: run_id(), uptime, promoted: false, flushed: false };
-        self.done(Done::Survey(Ok((state, server))));
+        self.done(Done::Survey(Survey, Ok((state, server))));
         let fields = Settings::default().fields().into_iter();
         let settings = StoredSettings {
             incarnation: Some(INCARNATION),
@@ -127,20 +127,20 @@ impl Node {
             states: vec![],
         };
         self.step([Input::Renewed { incarnation: INCARNATION, workers: vec![], answer: Ok(renewal) }]);
-        self.take("the time", |call| matches!(call, Call::ServerTime).then_some(()));
-        self.done(Done::ServerTime(Ok(1_700_000_000_000)));
+        self.take("the time", |call| matches!(call, Call::ServerTime(..)).then_some(()));
+        self.done(Done::ServerTime(ReadTime, Ok(1_700_000_000_000)));
     }
 
     fn join(&mut self) {
         let (reply, local) = (ReplyTo(0), LocalWorker(1));
         self.step([Input::Command(Command::AddWorker { reply, local, meta: String::new(), capacity: None })]);
-        let seating = self.take("a join", |call| match call {
-            Call::Join { seating, .. } => Some(*seating),
+        let (join, seating) = self.take("a join", |call| match call {
+            Call::Join(join, seating) => Some((join.clone(), *seating)),
             _ => None,
         });
         self.engine.set_leases(BTreeMap::from([(WORKER, self.now + LONG)]));
         let seat = Seat { worker: WORKER, member: up(0), first: false };
-        self.done(Done::Join { seating, answer: Ok(seat) });
+        self.done(Done::Join(join, seating, Ok(seat)));
         let members = Members {
             incarnation: Some(INCARNATION),
             revision: MEMBERS,
@@ -170,8 +170,8 @@ impl Node {
         for effect in effects {
             match effect {
                 Effect::Call { call, .. } => {
-                    if matches!(call, Call::ReadNode { .. }) {
-                        self.calls.retain(|call| !matches!(call, Call::ReadNode { .. }));
+                    if matches!(call, Call::ReadNode(..)) {
+                        self.calls.retain(|call| !matches!(call, Call::ReadNode(..)));
                     }
                     self.calls.push(call);
                 }

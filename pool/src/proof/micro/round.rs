@@ -115,11 +115,11 @@ impl Round {
     }
 
     fn read(&mut self, meter: &mut dyn Meter, stage: Stage, events: NodeEvents) {
-        let round = self.node.take("its events", |call| match call {
-            Call::ReadNode { round, .. } => Some(*round),
+        let (read, round) = self.node.take("its events", |call| match call {
+            Call::ReadNode(read, round) => Some((read.clone(), *round)),
             _ => None,
         });
-        self.done(meter, stage, Done::ReadNode { round, answer: Ok(events) });
+        self.done(meter, stage, Done::ReadNode(read, round, Ok(events)));
     }
 
     fn submit(&mut self, meter: &mut dyn Meter, jobs: &[Job]) {
@@ -138,25 +138,28 @@ impl Round {
         };
         let inputs: Vec<_> = jobs.iter().enumerate().map(submit).collect();
         self.stage(meter, Stage::Submit, inputs);
-        let items = self.node.take("a dispatch", |call| match call {
-            Call::Dispatch { items, .. } => Some(take(items)),
+        let dispatch = self.node.take("a dispatch", |call| match call {
+            Call::Dispatch(dispatch) => Some(dispatch.clone()),
             _ => None,
         });
-        let answer = Ok(vec![DispatchReply::Accepted; items.len()]);
-        self.done(meter, Stage::Accepted, Done::Dispatch { items, answer });
+        let answer = Ok(vec![DispatchReply::Accepted; dispatch.items.len()]);
+        self.done(meter, Stage::Accepted, Done::Dispatch(dispatch, answer));
     }
 
     fn route(&mut self, meter: &mut dyn Meter, jobs: &[Job]) {
-        self.node.take("the pool's events", |call| matches!(call, Call::ReadPool).then_some(()));
+        let read = self.node.take("the pool's events", |call| match call {
+            Call::ReadPool(read) => Some(read.clone()),
+            _ => None,
+        });
         let entry = self.entry();
         let event = PoolEvent { entry, jobs: jobs.iter().map(|job| (job.key.clone(), 0)).collect() };
-        self.done(meter, Stage::Route, Done::ReadPool(Ok(Some(vec![event]))));
-        let events = self.node.take("a route", |call| match call {
-            Call::Route { events, .. } => Some(take(events)),
+        self.done(meter, Stage::Route, Done::ReadPool(read, Ok(Some(vec![event]))));
+        let (route, events) = self.node.take("a route", |call| match call {
+            Call::Route(route, events) => Some((route.clone(), take(events))),
             _ => None,
         });
         let answer = Ok(vec![RouteReply::Routed; jobs.len()]);
-        self.done(meter, Stage::Routed, Done::Route { events, answer });
+        self.done(meter, Stage::Routed, Done::Route(route, events, answer));
     }
 
     /// The worker gets the jobs, and they start.
@@ -165,8 +168,8 @@ impl Round {
         let keys = jobs.iter().map(|job| job.key.clone()).collect();
         let workers = vec![(WORKER, self.entry(), WorkerEvent::Start { token, keys })];
         self.read(meter, Stage::Assigned, NodeEvents { workers, ..NodeEvents::default() });
-        let begins = self.node.take("a begin", |call| match call {
-            Call::Begin(begins) => Some(take(begins)),
+        let begin = self.node.take("a begin", |call| match call {
+            Call::Begin(begin) => Some(begin.clone()),
             _ => None,
         });
         let begun = |job: &Job| BeginReply::Begun {
@@ -176,17 +179,17 @@ impl Round {
             checkpoint: None,
         };
         let answer = Ok(vec![Ok(jobs.iter().map(begun).collect())]);
-        self.done(meter, Stage::Begun, Done::Begin { begins, answer });
+        self.done(meter, Stage::Begun, Done::Begin(begin, answer));
         let starts = self.node.effects.iter().filter(|effect| matches!(effect, Effect::Start { .. }));
         assert_eq!(starts.count(), jobs.len(), "handlers that start");
         let started = jobs.iter().map(|job| handler(job, HandlerEvent::Started));
         self.stage(meter, Stage::Started, started.collect::<Vec<_>>());
-        let starts = self.node.take("a note of starts", |call| match call {
-            Call::Started(starts) => Some(take(starts)),
+        let started = self.node.take("a note of starts", |call| match call {
+            Call::Started(started) => Some(started.clone()),
             _ => None,
         });
         let answer = Ok(vec![true; jobs.len()]);
-        self.done(meter, Stage::Noted, Done::Started { starts, answer });
+        self.done(meter, Stage::Noted, Done::Started(started, answer));
     }
 
     fn tell(&mut self, meter: &mut dyn Meter, jobs: &[Job]) {
@@ -201,12 +204,12 @@ impl Round {
     fn end(&mut self, meter: &mut dyn Meter, jobs: &[Job]) {
         let ended = jobs.iter().map(|job| handler(job, HandlerEvent::Ended(Ok(()))));
         self.stage(meter, Stage::Ended, ended.collect::<Vec<_>>());
-        let (finished, items) = self.node.take("a release", |call| match call {
-            Call::Release { finished, items, .. } => Some((take(finished), take(items))),
+        let release = self.node.take("a release", |call| match call {
+            Call::Release(release) => Some(release.clone()),
             _ => None,
         });
-        let answer = Ok(vec![ReleaseReply::Deleted; items.len()]);
-        self.done(meter, Stage::Released, Done::Release { worker: WORKER, finished, items, answer });
+        let answer = Ok(vec![ReleaseReply::Deleted; release.items.len()]);
+        self.done(meter, Stage::Released, Done::Release(release, answer));
     }
 }
 

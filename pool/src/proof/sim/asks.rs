@@ -10,7 +10,7 @@ use crate::core::effect::HandedAsk;
 use crate::error::AskError;
 use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::record::{JobState, Record};
-use crate::store::{AskId, AskItem, AskReply, ReplyItem, ReplyReply, Said};
+use crate::store::{Ask, AskId, AskItem, AskReply, Reply, ReplyItem, ReplyReply, Said};
 
 /// How long an answer may take to its asker where nothing is in its way.
 const LATE: u64 = 1_500 * MS;
@@ -104,12 +104,12 @@ impl Judge {
     /// The store has carried out asks and replies.
     pub(super) fn saw_asks(&mut self, call: &Call, done: &Done) {
         match (call, done) {
-            (Call::Ask(items), Done::Ask(Ok(replies))) => {
+            (Call::Ask(Ask { items, .. }), Done::Ask(_, Ok(replies))) => {
                 for (item, _) in items.iter().zip(replies).filter(|(_, reply)| **reply == AskReply::Sent) {
                     self.accepted(item);
                 }
             }
-            (Call::Reply { worker, items, .. }, Done::Reply { answer: Ok(replies), .. }) => {
+            (Call::Reply(Reply { worker, items, .. }), Done::Reply(_, Ok(replies))) => {
                 for (item, _) in items.iter().zip(replies).filter(|(_, reply)| **reply == ReplyReply::Told) {
                     let ReplyItem { key, token, said, .. } = item;
                     let owns = |record: &Record| {

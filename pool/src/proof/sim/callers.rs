@@ -13,7 +13,7 @@ use crate::model::id::{DispatchId, JobKey};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::JobState;
 use crate::model::wire::Envelope;
-use crate::store::{DispatchItem, DispatchReply};
+use crate::store::{Dispatch, DispatchItem, DispatchReply};
 
 /// How long after its first sending an own id is sent again. No call comes late enough to find it forgotten.
 const YOUNG: u64 = 6_000 * MS;
@@ -287,7 +287,7 @@ impl Judge {
 
     /// A caller's own id means the job that was accepted first, as long as it is known.
     pub(super) fn saw_dispatch(&mut self, call: &Call, done: &Done) {
-        let (Call::Dispatch { items, .. }, Done::Dispatch { answer: Ok(replies), .. }) = (call, done) else {
+        let (Call::Dispatch(Dispatch { items, .. }), Done::Dispatch(_, Ok(replies))) = (call, done) else {
             return;
         };
         for (item, reply) in items.iter().zip(replies).filter(|(item, _)| item.id.caller_id().is_some()) {

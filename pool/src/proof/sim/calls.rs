@@ -1,6 +1,8 @@
 //! Calls on their way. Each takes time there and back, and may be lost, doubled, late, or answered to no caller.
 
 use std::sync::Arc;
+
+use bytes::Bytes;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -8,14 +10,13 @@ use futures::FutureExt;
 use super::Fault;
 use super::node::nanos;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done, PlanCall, READ_BLOCK, READ_ENTRIES};
+use crate::core::call::{Call, Done, READ_BLOCK};
 use crate::core::ctx::Config;
 use crate::core::input::Input;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, WorkerId};
-use crate::runtime::perform::perform;
 use crate::store::{
-    Events, Membership, MemoryFull, MemoryStore, Renewal, Result, Seen, StoreError, script_needs_memory,
+    MemoryFull, ReadNode, ReadPool, Renew, Renewal, Result, Seen, Store, StoreError, script_needs_memory,
 };
 
 /// The role of a call for its node: each of the two reads is in flight once at most.
@@ -44,7 +45,7 @@ pub(super) struct Flight {
     pub(super) node: usize,
     role: Role,
     request: Request,
-    client: Arc<MemoryStore>,
+    client: Store,
     config: Arc<Config>,
     /// The server process that it was sent to.
     process: u64,
@@ -61,70 +62,9 @@ fn lost() -> StoreError {
     StoreError::Unanswered(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
 }
 
-/// The script that carries the call out. `None`: commands do.
-fn script_of(call: &Call) -> Option<&'static str> {
-    Some(match call {
-        Call::Bootstrap { .. } => "bootstrap",
-        Call::Recover { .. } => "recover",
-        Call::OpenNormal => "open_normal",
-        Call::Join { .. } => "join",
-        Call::Settle { .. } => "settle",
-        Call::Drain { .. } => "drain",
-        Call::Leave { .. } | Call::Expire(_) => "expire",
-        Call::Reap { .. } => "reap",
-        Call::Dispatch { .. } => "dispatch",
-        Call::Route { .. } => "route",
-        Call::Attest { .. } => "attest",
-        Call::Attend { .. } => "attend",
-        Call::Begin(_) => "begin",
-        Call::Started(_) => "started",
-        Call::Release { .. } => "release",
-        Call::Take { .. } => "take",
-        Call::Save { .. } => "save",
-        Call::Reply { .. } => "reply",
-        Call::Owned { .. } => "owned",
-        Call::Stop { .. } => "stop",
-        Call::Notify(_) => "notify",
-        Call::NotifyOrStart(..) => "notify_or_start",
-        Call::Ask(_) => "ask",
-        Call::Unpark(_) => "unpark",
-        Call::Steer(_) => "steer",
-        Call::Update(_) => "update",
-        Call::LookUp(_) | Call::FindOwners(_) | Call::LookAtAsked(_) | Call::LookToUpdate(_) => "lookup",
-        Call::Sweep { .. } => "sweep",
-        Call::Inspect { .. } => "inspect",
-        Call::RestoreGroup => "restore_group",
-        Call::PruneConsumers => "prune_consumers",
-        Call::Sched { .. } => "sched",
-        Call::Term { .. } => "term",
-        Call::Tick { .. } => "tick",
-        Call::Plan { step, .. } => match step {
-            PlanCall::List { .. } => "planned",
-            PlanCall::Find(_) => "lookup",
-            PlanCall::Dispatch { .. } => "dispatch",
-            PlanCall::Stop { .. } => "stop",
-            PlanCall::Update { .. } => "update",
-        },
-        Call::Shutdown(_) => "shutdown",
-        Call::Purge => "purge",
-        Call::Cleanup => "cleanup",
-        Call::Survey
-        | Call::Revisions
-        | Call::ServerTime
-        | Call::ReadLast { .. }
-        | Call::OldestEvent { .. }
-        | Call::Tell(_)
-        | Call::Heartbeats(_)
-        | Call::ReadPool
-        | Call::ClaimPool { .. }
-        | Call::ReadNode { .. }
-        | Call::ForgetNode => return None,
-    })
-}
-
 /// Whether a full memory refuses the call. Of the commands, only `Tell` adds data.
 fn needs_memory(call: &Call) -> bool {
-    script_of(call).map_or(matches!(call, Call::Tell(_)), script_needs_memory)
+    script_needs_memory(call.step()).unwrap_or(matches!(call, Call::Tell(_)))
 }
 
 /// Makes a call that never waits. A call that waits is a fault of the store.
@@ -136,8 +76,8 @@ impl World {
     pub(super) fn call(&mut self, at: usize, incarnation: Incarnation, call: Call) {
         self.says(at, &call);
         let role = match &call {
-            Call::ReadNode { .. } => Role::NodeRead,
-            Call::ReadPool => Role::PoolRead,
+            Call::ReadNode(..) => Role::NodeRead,
+            Call::ReadPool(..) => Role::PoolRead,
             _ => Role::Step,
         };
         if role != Role::Step {
@@ -172,7 +112,7 @@ impl World {
         let doubled = self.hits(Fault::Doubled);
         let late = self.hits(Fault::Delayed);
         let ttl = nanos(self.settings.worker_ttl);
-        let looks = matches!(&request, Request::Call(_, call) if matches!(**call, Call::Heartbeats(_)));
+        let looks = matches!(&request, Request::Call(_, call) if matches!(**call, Call::Heartbeats(..)));
         let cuts = if looks && self.hits(Fault::LateLook) { self.another(at) } else { None };
         let Some(node) = self.nodes.get_mut(at) else { return };
         let patience = match role {
@@ -226,7 +166,7 @@ impl World {
         if flight.process == self.process && !cut {
             let block = match &flight.request {
                 Request::Call(_, call) => match **call {
-                    Call::ReadNode { block, .. } => block,
+                    Call::ReadNode(ref read, _) => read.block,
                     _ => READ_BLOCK,
                 },
                 Request::Renew { .. } => READ_BLOCK,
@@ -259,22 +199,29 @@ impl World {
         let reply = match request.clone() {
             Request::Renew { incarnation, seen, workers, .. } => {
                 let node = config.node.clone();
-                let renewal = now(client.renew(incarnation, seen, Some(&node), &workers));
+                let renewal = now(client.run(
+                    incarnation,
+                    &Renew { seen, node: Some(node.clone()), workers: workers.clone(), status: Bytes::new() },
+                ));
                 renewal.map(Reply::Renewed)
             }
             Request::Call(incarnation, call) => match *call {
-                Call::ReadPool => now(client.pool_events(&config.node, READ_ENTRIES, Duration::ZERO))
-                    .map(|answer| Reply::Done(Box::new(Done::ReadPool(answer)))),
-                Call::ReadNode { round, cursors, entries, .. } => {
-                    now(client.node_events(&config.node, &cursors, entries, Duration::ZERO))
-                        .map(|answer| Reply::Done(Box::new(Done::ReadNode { round, answer })))
+                // A read that finds nothing waits in this world's queue.
+                Call::ReadPool(read) => {
+                    let read = ReadPool { block: Duration::ZERO, ..read };
+                    now(Call::ReadPool(read).perform(&client, incarnation))
+                        .map(|done| Reply::Done(Box::new(done)))
+                }
+                Call::ReadNode(read, round) => {
+                    let read = Call::ReadNode(ReadNode { block: Duration::ZERO, ..read }, round);
+                    now(read.perform(&client, incarnation)).map(|done| Reply::Done(Box::new(done)))
                 }
                 call if self.full && needs_memory(&call) => {
                     Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(MemoryFull))))))
                 }
                 call => {
                     step = crate::runtime::metrics::step(&call).unwrap_or("read");
-                    now(perform(&*client, &config, incarnation, call)).map(|done| Reply::Done(Box::new(done)))
+                    now(call.perform(&client, incarnation)).map(|done| Reply::Done(Box::new(done)))
                 }
             },
         };
@@ -284,8 +231,8 @@ impl World {
         };
         let empty = match &reply {
             Reply::Done(done) => match &**done {
-                Done::ReadPool(Ok(Some(events))) => events.is_empty(),
-                Done::ReadNode { answer: Ok(events), .. } => {
+                Done::ReadPool(_, Ok(Some(events))) => events.is_empty(),
+                Done::ReadNode(_, _, Ok(events)) => {
                     events.workers.is_empty() && events.outcomes.is_empty() && events.replies.is_empty()
                 }
                 _ => false,

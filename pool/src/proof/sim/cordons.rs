@@ -7,7 +7,7 @@ use super::rng::Rng;
 use super::world::World;
 use crate::model::id::NodeName;
 use crate::model::record::{JobState, Record};
-use crate::store::Membership;
+use crate::store::Cordon;
 
 /// The source of cordons. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ impl World {
         let usable = (0..self.nodes.len()).find(may_act);
         let (Some(name), Some(incarnation), Some(at)) = (name, members.incarnation, usable) else { return };
         let client = self.nodes[at].client.clone();
-        let done = client.cordon(incarnation, members.revision, &name, on).now_or_never();
+        let done = client
+            .run(incarnation, &Cordon { seen: members.revision, node: name.clone(), on })
+            .now_or_never();
         if matches!(done, Some(Ok(()))) {
             self.note(|| format!("n{at} {} {name}", if on { "cordons" } else { "uncordons" }));
             self.mix(u64::from(on));

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use super::rng::Rng;
 use super::world::World;
 use crate::core::call::Call;
-use crate::store::{Membership, SettingChange};
+use crate::store::{ChangeSettings, SettingChange};
 
 /// The source of holds. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
@@ -49,7 +49,10 @@ impl World {
             to: u8::from(!on).to_string(),
         };
         let client = self.nodes[at].client.clone();
-        if matches!(client.change_settings(incarnation, &[change]).now_or_never(), Some(Ok(_))) {
+        if matches!(
+            client.run(incarnation, &ChangeSettings { changes: vec![change] }).now_or_never(),
+            Some(Ok(_))
+        ) {
             self.note(|| format!("n{at} {} the pool", if on { "frees" } else { "holds" }));
             self.mix(u64::from(on));
             self.publish();
@@ -62,8 +65,10 @@ impl World {
             return;
         }
         let placed = match call {
-            Call::Route { jobs, .. } => jobs.iter().any(|(_, worker)| worker.is_some()),
-            Call::Dispatch { items, .. } => items.iter().any(|item| item.worker.is_some()),
+            Call::Route(route, _) => route.jobs.iter().any(|(_, worker)| worker.is_some()),
+            Call::Dispatch(dispatch) | Call::PlanDispatch(dispatch, _) => {
+                dispatch.items.iter().any(|item| item.worker.is_some())
+            }
             _ => false,
         };
         if placed {

@@ -1,8 +1,6 @@
 //! Levels: in some runs the nodes differ, and users raise the floor. The pool refuses each step from below its floor,
 //! a raise passes no member, and the floor falls with the pool's data only (S13).
 
-use std::sync::Arc;
-
 use futures::FutureExt;
 
 use super::calls::{Reply, Request};
@@ -11,7 +9,7 @@ use super::rng::Rng;
 use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::model::level::{self, TooOld};
-use crate::store::{Bootstrapped, Content, Membership, Store};
+use crate::store::{Bootstrap, Bootstrapped, Content, RaiseLevel, ReadState, Recover, Store};
 
 /// The level of the newest nodes.
 const NEWEST: u32 = level::LOWEST + 1;
@@ -59,9 +57,9 @@ impl World {
         };
         let usable: Vec<usize> = (0..self.nodes.len()).filter(usable).collect();
         let Some(at) = self.levels.rng.pick(&usable) else { return };
-        let (client, incarnation) = (Arc::clone(&self.nodes[at].client), self.nodes[at].engine.incarnation());
+        let (client, incarnation) = (self.nodes[at].client.clone(), self.nodes[at].engine.incarnation());
         let before = self.store.facts().floor;
-        let answer = client.raise_level(incarnation, NEWEST).now_or_never();
+        let answer = client.run(incarnation, &RaiseLevel { level: NEWEST }).now_or_never();
         self.note(|| format!("n{at} raises the floor: {answer:?}"));
         self.mix(u64::from(self.store.facts().floor));
         self.floor_stays("raise_level", before);
@@ -84,14 +82,14 @@ impl World {
         // They name no incarnation, and take start events at most. The others claim what a node leaves behind.
         let reads = matches!(
             request,
-            Request::Call(_, call) if matches!(**call, Call::ReadPool | Call::ClaimPool { .. } | Call::ReadNode { .. })
+            Request::Call(_, call) if matches!(**call, Call::ReadPool(..) | Call::ClaimPool(..) | Call::ReadNode(..))
         );
         (!reads && self.is_below(at)).then(|| self.pool_now())
     }
 
     fn pool_now(&self) -> Before {
         // Expired keys go at the next access.
-        let _ = self.store.pool_state().now_or_never();
+        let _ = Store::from(self.store.clone()).read(&ReadState).now_or_never();
         let dump = self.store.dump();
         let names = dump.names().filter(|name| !name.starts_with("node:"));
         names.filter_map(|name| Some((name.to_owned(), dump.get(name)?.clone()))).collect()
@@ -107,7 +105,7 @@ impl World {
         (floor, refused): (u32, Option<Before>),
     ) {
         if let (Some(node), Reply::Done(done)) = (self.nodes.get(at), reply)
-            && let Done::Join { answer: Ok(seat), .. } = &**done
+            && let Done::Join(_, _, Ok(seat)) = &**done
         {
             self.judge.levels.insert(seat.worker, node.level);
         }
@@ -122,10 +120,10 @@ impl World {
             (Request::Renew { seen, .. }, Reply::Renewed(Ok(_))) => seen.floor,
             (Request::Call(_, call), Reply::Done(done)) => match (&**call, &**done) {
                 (
-                    Call::Bootstrap { seen, .. },
-                    Done::Bootstrap { answer: Ok(Bootstrapped { created: true, .. }), .. },
+                    Call::Bootstrap(Bootstrap { seen, .. }),
+                    Done::Bootstrap(_, Ok(Bootstrapped { created: true, .. })),
                 )
-                | (Call::Recover { seen, .. }, Done::Recover { answer: Ok(_), .. }) => seen.floor,
+                | (Call::Recover(Recover { seen, .. }), Done::Recover(_, Ok(_))) => seen.floor,
                 _ => return,
             },
             _ => return,

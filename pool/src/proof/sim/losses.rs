@@ -13,7 +13,9 @@ use super::world::World;
 use crate::core::call::{Call, Done};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
-use crate::store::{Attest, AttestItem, AttestReply, HandedOff, ReleaseMode, WorkerEvent};
+use crate::store::{
+    Attest, AttestItem, AttestJobs, AttestReply, HandedOff, Release, ReleaseMode, WorkerEvent,
+};
 
 /// The minimum reach of a worker's journal.
 const REACH: Duration = Duration::from_secs(20);
@@ -29,7 +31,7 @@ impl<'a> Said<'a> {
     pub(super) fn of(request: &'a Request) -> Option<Self> {
         let Request::Call(_, call) = request else { return None };
         match &**call {
-            Call::Attest { worker, items, .. } => Some(Self { worker: *worker, items }),
+            Call::Attest(AttestJobs { worker, items, .. }, _) => Some(Self { worker: *worker, items }),
             _ => None,
         }
     }
@@ -70,14 +72,14 @@ impl Judge {
     /// Workers hear of stops, and of the ends of their runs.
     pub(super) fn hears(&mut self, done: &Done) {
         match done {
-            Done::Release { items, answer: Ok(replies), .. } => self.hears_of_release(items, replies),
-            Done::ReadNode { answer: Ok(events), .. } => {
+            Done::Release(Release { items, .. }, Ok(replies)) => self.hears_of_release(items, replies),
+            Done::ReadNode(_, _, Ok(events)) => {
                 for (worker, _, event) in &events.workers {
                     let WorkerEvent::Stop { jobs, .. } = event else { continue };
                     jobs.iter().filter_map(|(_, _, id)| id.as_ref()).for_each(|id| self.tell(id, *worker));
                 }
             }
-            Done::Attest { worker, items, answer: Ok(replies), .. } => {
+            Done::Attest(AttestJobs { worker, items, .. }, _, Ok(replies)) => {
                 let stop = |(item, reply): &(&AttestItem, &AttestReply)| {
                     let runs = matches!(item.what, Attest::Runs { .. });
                     **reply == AttestReply::MustStop || runs && **reply == AttestReply::Ended
@@ -226,10 +228,12 @@ impl World {
     /// A worker reports its jobs: only one that may still act does so.
     pub(super) fn says(&mut self, at: usize, call: &Call) {
         let worker = match call {
-            Call::Attest { worker, items, .. } if Said { worker: *worker, items }.runs().next().is_some() => {
+            Call::Attest(AttestJobs { worker, items, .. }, _)
+                if Said { worker: *worker, items }.runs().next().is_some() =>
+            {
                 *worker
             }
-            Call::Attend { worker, .. } => *worker,
+            Call::Attend(attend, _) => attend.worker,
             _ => return,
         };
         let Some(node) = self.nodes.get(at) else { return };
@@ -240,7 +244,7 @@ impl World {
 
     /// A worker's report was answered. A job that runs under a lease that holds has no other owner.
     pub(super) fn answers(&mut self, said: Said<'_>, done: &Done) {
-        let Done::Attest { answer: Ok(replies), .. } = done else { return };
+        let Done::Attest(_, _, Ok(replies)) = done else { return };
         self.judge.remembers(self.now, said, replies);
         for (item, reply) in said.items.iter().zip(replies) {
             if *reply != AttestReply::Outranked || !matches!(item.what, Attest::Runs { .. }) {

@@ -22,7 +22,7 @@ use crate::model::id::{JobKey, NodeName, Token, WorkerId};
 use crate::model::member::Members;
 use crate::model::settings::{Given, StoredSettings};
 use crate::mutation::Mutation;
-use crate::store::{MemoryStore, Store};
+use crate::store::{Attend, AttestJobs, Store};
 
 /// The directions that are cut between a node and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct Cut {
 pub(super) struct SimNode {
     pub(super) engine: Engine,
     pub(super) config: Arc<Config>,
-    pub(super) client: Arc<MemoryStore>,
+    pub(super) client: Store,
     pub(super) level: u32,
     pub(super) clock: NodeClock,
     pub(super) leases: LeaseTable,
@@ -124,7 +124,7 @@ impl World {
             engine: Engine::new(config.clone(), nonce),
             leases: LeaseTable::new(timing, config.broken.clone()),
             config: Arc::new(config),
-            client: Arc::new(self.store.at_level(level)),
+            client: self.store.at_level(level).into(),
             level,
             clock,
             alive: true,
@@ -210,7 +210,9 @@ impl World {
             Effect::Call { incarnation, call } => {
                 self.saw_hold(at, &call);
                 let Some(node) = self.nodes.get_mut(at) else { return };
-                if let Call::Attest { worker, .. } | Call::Attend { worker, .. } = &call {
+                if let Call::Attest(AttestJobs { worker, .. }, _) | Call::Attend(Attend { worker, .. }, _) =
+                    &call
+                {
                     node.unheard.insert(*worker);
                 }
                 self.call(at, incarnation, call);

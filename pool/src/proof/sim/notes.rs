@@ -9,7 +9,7 @@ use super::asks::Place;
 use super::judge::Judge;
 use crate::core::call::{Call, Done};
 use crate::model::id::{DispatchId, JobKey};
-use crate::store::NotifyOrStartReply;
+use crate::store::{NotifyOrStart, NotifyOrStartReply};
 
 /// The notifications of one dispatch.
 #[derive(Debug, Default)]
@@ -55,7 +55,11 @@ impl Judge {
 
     /// Notifications that may start their jobs: those that this call has kept. The records that it made are looked at later.
     pub(super) fn saw_starts(&mut self, call: &Call, done: &Done) {
-        let (Call::NotifyOrStart(_, items), Done::NotifyOrStart(Ok(replies))) = (call, done) else { return };
+        let (Call::NotifyOrStart(NotifyOrStart { items, .. }), Done::NotifyOrStart(_, Ok(replies))) =
+            (call, done)
+        else {
+            return;
+        };
         for (item, reply) in items.iter().zip(replies) {
             let there = self.records.get(&item.start.key).and_then(Option::as_ref);
             let again = there.is_some_and(|record| record.id == item.start.id);

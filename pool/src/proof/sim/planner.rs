@@ -9,13 +9,13 @@ use bytes::Bytes;
 use super::rng::Rng;
 use super::users::Ask;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done, PlanCall, PlanStep};
+use crate::core::call::{Call, Done};
 use crate::core::effect::NewTick;
 use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
 use crate::model::id::{DispatchId, JobKey, ScheduleId, ScheduleName, Term};
 use crate::model::policy::RestartPolicy;
 use crate::model::wire::{self, Envelope};
-use crate::store::{DispatchItem, ScheduleKey, ScheduleKind, TermReply};
+use crate::store::{Dispatch, DispatchItem, HoldTurns, ScheduleKey, ScheduleKind, Stop, TermReply, Update};
 
 /// The number of keys in plans.
 const PLANNED: u64 = 4;
@@ -198,23 +198,19 @@ impl World {
     /// A step for schedules was executed: it must have been in its turn.
     pub(super) fn saw_turn(&mut self, call: &Call, done: &Done) {
         match (call, done) {
-            (Call::Term { items, .. }, Done::Term { answer: Ok(terms), .. }) => {
+            (Call::Term(HoldTurns { items, .. }, _), Done::Term(_, _, Ok(terms))) => {
                 for (item, reply) in items.iter().zip(&terms.replies) {
                     if let TermReply::Held(entry) = reply {
                         self.judge.turn(entry.id, entry.term, &item.schedule.to_string());
                     }
                 }
             }
-            (Call::Plan { step, .. }, Done::Plan { step: done, .. }) => {
-                let ((PlanCall::Dispatch { turn, .. }, PlanStep::Dispatched { answer: Ok(_), .. })
-                | (PlanCall::Stop { turn, .. }, PlanStep::Stopped { answer: Ok(_), .. })
-                | (PlanCall::Update { turn, .. }, PlanStep::Updated { answer: Ok(_), .. })) = (step, done)
-                else {
-                    return;
-                };
+            (Call::PlanDispatch(Dispatch { turn: Some(turn), .. }, _), Done::PlanDispatch(_, _, Ok(_)))
+            | (Call::PlanStop(Stop { turn: Some(turn), .. }, _), Done::PlanStop(_, _, Ok(_)))
+            | (Call::PlanUpdate(Update { turn: Some(turn), .. }, _), Done::PlanUpdate(_, _, Ok(_))) => {
                 self.judge.turn(turn.id, turn.term, "a plan");
             }
-            (Call::Tick { .. }, Done::Tick { answer: Ok(tick), .. }) if tick.due => {
+            (Call::Tick(..), Done::Tick(_, _, Ok(tick))) if tick.due => {
                 self.judge.tick(tick.entry.id, tick.entry.ticks, tick.entry.term);
             }
             _ => {}

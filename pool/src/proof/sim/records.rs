@@ -9,7 +9,7 @@ use crate::core::call::{Call, Done};
 use crate::model::id::{Incarnation, JobKey, Token};
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::why::{Cause, Why};
-use crate::store::{NotifyReply, ReleaseItem, ReleaseMode};
+use crate::store::{Notify, NotifyReply, Release, ReleaseItem, ReleaseMode};
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
@@ -33,8 +33,8 @@ impl Change<'_> {
     /// The cause that its worker names for the release of the job.
     fn cause(&self, key: &JobKey, token: Token) -> Option<Cause> {
         let Request::Call(_, call) = self.request else { return None };
-        let Call::Release { items, .. } = &**call else { return None };
-        let its = items.iter().map(|(item, _)| item).find(|item| item.key == *key && item.token == token);
+        let Call::Release(Release { items, .. }) = &**call else { return None };
+        let its = items.iter().find(|item| item.key == *key && item.token == token);
         its.map(|item| item.cause)
     }
 
@@ -69,9 +69,9 @@ impl Change<'_> {
     /// Its worker releases the job for good.
     fn ends(&self, key: &JobKey, token: Token) -> bool {
         let Request::Call(_, call) = self.request else { return false };
-        let Call::Release { items, .. } = &**call else { return false };
+        let Call::Release(Release { items, .. }) = &**call else { return false };
         let delete = |item: &ReleaseItem| item.mode == ReleaseMode::Delete;
-        items.iter().any(|(item, _)| item.key == *key && item.token == token && delete(item))
+        items.iter().any(|item| item.key == *key && item.token == token && delete(item))
     }
 }
 
@@ -96,7 +96,7 @@ impl World {
             }
         }
         if let (Request::Call(_, call), Reply::Done(done)) = (request, reply)
-            && let (Call::Notify(items), Done::Notify(Ok(replies))) = (&**call, &**done)
+            && let (Call::Notify(Notify { items }), Done::Notify(_, Ok(replies))) = (&**call, &**done)
         {
             for (item, reply) in items.iter().zip(replies) {
                 if *reply == NotifyReply::Kept {
@@ -354,7 +354,7 @@ mod tests {
     use crate::model::id::{DispatchId, WorkerId};
     use crate::model::member::{Member, MemberState};
     use crate::model::policy::RestartPolicy;
-    use crate::store::{Attest, AttestItem, AttestReply};
+    use crate::store::{Attest, AttestItem, AttestJobs, AttestReply};
 
     const HANDED_ON: (WorkerId, Token) = (WorkerId(1), Token(3));
     const RAN: (WorkerId, Token) = (WorkerId(2), Token(4));
@@ -391,8 +391,7 @@ mod tests {
             generation: 0,
             payload: Some(bytes::Bytes::new()),
         };
-        let call = Call::Attest {
-            incarnation: Incarnation(2),
+        let attest = AttestJobs {
             worker: HANDED_ON.0,
             member: Member {
                 state: MemberState::Up,
@@ -406,6 +405,7 @@ mod tests {
             },
             items: vec![item(HANDED_ON, runs)],
         };
+        let call = Call::Attest(attest, Incarnation(2));
         let request = Request::Call(Incarnation(2), Box::new(call));
         let incarnation = Some(Incarnation(2));
         let change = Change { step: "attest", now: 3, server_ms: 3, request: &request, incarnation };

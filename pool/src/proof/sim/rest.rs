@@ -6,7 +6,7 @@ use super::world::World;
 use crate::core::ring::Ring;
 use crate::model::member::MemberState;
 use crate::model::record::JobState;
-use crate::store::Store;
+use crate::store::{ReadState, Store};
 
 impl World {
     /// The obstacles to a healed pool's rest.
@@ -92,7 +92,7 @@ impl World {
             .map(|node| format!("{} is there", node.config.node))
             .collect();
         // The stream of a crashed node expires at the next access.
-        let _ = self.store.pool_state().now_or_never();
+        let _ = Store::from(self.store.clone()).read(&ReadState).now_or_never();
         let dump = self.store.dump();
         left.extend(
             dump.names().filter(|name| *name != "pool").map(|name| format!("the key {name} is left")),

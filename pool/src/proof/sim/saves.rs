@@ -9,11 +9,11 @@ use bytes::Bytes;
 use super::judge::Judge;
 use super::rng::Rng;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done, ToRelease};
+use crate::core::call::{Call, Done};
 use crate::core::input::HandlerEvent;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::record::Record;
-use crate::store::{Checkpoint, ReleaseReply, SaveReply};
+use crate::store::{Checkpoint, ReleaseItem, ReleaseReply, Save, SaveReply};
 
 /// The source of checkpoints. It is their own, so that other draws do not depend on them.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Saver {
 impl Judge {
     /// The store has carried out a save, or refused it.
     pub(super) fn saw_save(&mut self, call: &Call, done: &Done) {
-        let (Call::Save { items, .. }, Done::Save { answer, .. }) = (call, done) else { return };
+        let (Call::Save(Save { items, .. }), Done::Save(_, answer)) = (call, done) else { return };
         let replies = match answer {
             Ok(replies) => replies,
             Err(error) => {
@@ -111,14 +111,14 @@ impl Judge {
     /// A worker hears that a run is over, and drops the state of the job. If the data go back to before the release, no
     /// worker has the job in hand. After a loss of data, a release that finds no record ends no run: the worker may give
     /// the job a record again.
-    pub(super) fn hears_of_release(&mut self, items: &[ToRelease], replies: &[ReleaseReply]) {
+    pub(super) fn hears_of_release(&mut self, items: &[ReleaseItem], replies: &[ReleaseReply]) {
         let lossy = self.is_lossy();
         let is_over = |reply: &ReleaseReply| match reply {
             ReleaseReply::Deleted | ReleaseReply::Queued | ReleaseReply::Parked => true,
             ReleaseReply::Stale => !lossy,
             ReleaseReply::Bad | ReleaseReply::Later => false,
         };
-        for ((item, _), _) in items.iter().zip(replies).filter(|(_, reply)| is_over(reply)) {
+        for (item, _) in items.iter().zip(replies).filter(|(_, reply)| is_over(reply)) {
             self.runs.remove(&(item.key.clone(), item.token));
         }
     }

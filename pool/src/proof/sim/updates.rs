@@ -19,14 +19,15 @@ use super::node::nanos;
 use super::rng::Rng;
 use super::users::Ask;
 use super::world::{Event, MS, World};
-use crate::core::call::{Call, Done, PlanStep};
+use crate::core::call::{Call, Done};
 use crate::core::effect::HandedPayload;
 use crate::core::input::{Command, HandlerEvent, NewUpdate, NotTaken};
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::record::{JobState, Record};
 use crate::model::wire::{self, Envelope};
 use crate::store::{
-    Attest, AttestReply, ReleaseItem, ReleaseMode, ReleaseReply, Snapshot, UpdateItem, UpdateReply,
+    Attest, AttestJobs, AttestReply, Release, ReleaseItem, ReleaseMode, ReleaseReply, Snapshot, Update,
+    UpdateItem, UpdateReply,
 };
 
 /// The source of updates. It is their own, so that other draws do not depend on them.
@@ -192,7 +193,7 @@ impl World {
         let (Request::Call(_, call), Reply::Done(done)) = (request, reply) else { return false };
         let Some(overtaken) = self.updates.overtaken.as_mut().filter(|_| !self.healed) else { return false };
         match (&**call, &**done) {
-            (Call::Update(items), Done::Update(Ok(replies))) => {
+            (Call::Update(Update { items, .. }), Done::Update(_, Ok(replies))) => {
                 let kept = |(item, reply): (&UpdateItem, &UpdateReply)| {
                     item.key == overtaken.key && matches!(reply, UpdateReply::Kept(_))
                 };
@@ -201,13 +202,13 @@ impl World {
                 }
                 false
             }
-            (Call::Release { items, .. }, Done::Release { answer: Ok(replies), .. }) => {
+            (Call::Release(Release { items, .. }), Done::Release(_, Ok(replies))) => {
                 let goes_on = |(item, reply): (&ReleaseItem, &ReleaseReply)| {
                     (&item.key, item.token, item.mode)
                         == (&overtaken.key, overtaken.token, ReleaseMode::Delete)
                         && *reply == ReleaseReply::Queued
                 };
-                let some = items.iter().map(|(item, _)| item).zip(replies).any(goes_on);
+                let some = items.iter().zip(replies).any(goes_on);
                 if !some || overtaken.data.is_none() || std::mem::replace(&mut overtaken.goes_on, true) {
                     return false;
                 }
@@ -250,9 +251,8 @@ impl World {
 impl Judge {
     /// Updates that were kept: a job may have another policy from then on.
     pub(super) fn saw_update(&mut self, call: &Call, done: &Done) {
-        let ((Call::Update(items), Done::Update(Ok(replies)))
-        | (Call::Plan { .. }, Done::Plan { step: PlanStep::Updated { items, answer: Ok(replies) }, .. })) =
-            (call, done)
+        let ((Call::Update(Update { items, .. }), Done::Update(_, Ok(replies)))
+        | (Call::PlanUpdate(Update { items, .. }, _), Done::PlanUpdate(_, _, Ok(replies)))) = (call, done)
         else {
             return;
         };
@@ -278,12 +278,12 @@ impl Judge {
     /// unless the job had to end.
     pub(super) fn saw_ends(&mut self, call: &Call, done: &Done) {
         match (call, done) {
-            (Call::Release { worker, items, .. }, Done::Release { answer: Ok(replies), .. }) => {
+            (Call::Release(Release { worker, items, .. }), Done::Release(_, Ok(replies))) => {
                 let ended = replies.iter().map(|reply| *reply == ReleaseReply::Deleted);
-                let words = items.iter().map(|(item, _)| (&item.key, item.token, None)).zip(ended);
+                let words = items.iter().map(|item| (&item.key, item.token, None)).zip(ended);
                 self.judge_ends(*worker, words);
             }
-            (Call::Attest { worker, items, .. }, Done::Attest { answer: Ok(replies), .. }) => {
+            (Call::Attest(AttestJobs { worker, items, .. }, _), Done::Attest(_, _, Ok(replies))) => {
                 let words = items.iter().zip(replies).map(|(item, reply)| {
                     let is_end = matches!(item.what, Attest::Ended { .. });
                     ((&item.key, item.token, Some(&item.id)), is_end && *reply == AttestReply::Ended)

@@ -12,7 +12,7 @@ use crate::core::time::Time;
 use crate::error::{DispatchError, Error};
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::ticket::Ticket;
-use crate::store::{DispatchItem, Membership, SettingChange, ShutdownMode, Way};
+use crate::store::{ChangeSettings, DispatchItem, Drain, SettingChange, ShutdownMode, Way};
 
 /// The extra time after its deadline for an answer that was lost.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -263,7 +263,7 @@ impl World {
             return;
         }
         let client = self.nodes[at].client.clone();
-        let answer = client.change_settings(incarnation, &[change]).now_or_never();
+        let answer = client.run(incarnation, &ChangeSettings { changes: vec![change] }).now_or_never();
         if matches!(answer, Some(Ok(_))) {
             self.note(|| format!("n{at} changes {name}"));
             self.publish();
@@ -282,7 +282,7 @@ impl World {
         let workers: Vec<WorkerId> = members.entries.keys().copied().collect();
         let Some(worker) = self.rng.pick(&workers) else { return };
         let (client, incarnation) = (self.nodes[at].client.clone(), self.nodes[at].engine.incarnation());
-        let answer = client.drain(incarnation, worker).now_or_never();
+        let answer = client.run(incarnation, &Drain { workers: vec![worker] }).now_or_never();
         self.note(|| format!("n{at} drains {worker}: {answer:?}"));
         if matches!(answer, Some(Ok(_))) {
             self.publish();

@@ -8,7 +8,7 @@ use crate::core::time::Time;
 use crate::model::event::{EventKind, News};
 use crate::model::paused::Paused;
 use crate::model::why::Cause;
-use crate::store::{ReleaseMode, ReleaseReply, loss};
+use crate::store::{Reap, Release, ReleaseMode, ReleaseReply, loss};
 
 impl Chronicle {
     /// An input of the engine.
@@ -21,8 +21,8 @@ impl Chronicle {
             _ => return,
         };
         match &**done {
-            Done::Release { worker, items, answer: Ok(replies), .. } => {
-                for ((item, _), reply) in items.iter().zip(replies) {
+            Done::Release(Release { worker, items, .. }, Ok(replies)) => {
+                for (item, reply) in items.iter().zip(replies) {
                     // The engine tells of failures. A run that ends well and starts again is an ordinary one.
                     let is_told = matches!(item.mode, ReleaseMode::Fail) || item.cause == Cause::Restarted;
                     if *reply == ReleaseReply::Queued && !is_told {
@@ -37,7 +37,7 @@ impl Chronicle {
                     }
                 }
             }
-            Done::Reap { worker, answer: Ok(reaped) } if reaped.count > 0 => {
+            Done::Reap(Reap { worker, .. }, Ok(reaped)) if reaped.count > 0 => {
                 self.add(now, News { count: reaped.count as u64, ..News::new(EventKind::Lost) }.at(*worker));
             }
             _ => {}

@@ -7,7 +7,6 @@
 mod heard;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -18,7 +17,7 @@ use crate::core::time::Time;
 use crate::model::event::{Entry, EventKind, KEYS_MAX, Line, News, VERSION};
 use crate::model::id::{Incarnation, NodeName, WorkerId};
 use crate::model::settings::Settings;
-use crate::store::{Refusal, Result, Store, StoreError};
+use crate::store::{Note, Refusal, Result, Store, StoreError};
 
 /// How many news wait, at most.
 const WAITING_MAX: usize = 4_096;
@@ -158,7 +157,7 @@ impl Chronicle {
     }
 
     /// Writes what is due, for as long as it is polled. Never returns; it may be dropped and called again at any time.
-    pub(super) async fn write(&mut self, store: &Arc<dyn Store>) {
+    pub(super) async fn write(&mut self, store: &Store) {
         loop {
             if let Some(writing) = &mut self.writing {
                 let answer = writing.await;
@@ -177,14 +176,14 @@ impl Chronicle {
 
     /// Begins what is due, and goes on with it without a wait. A node that always has other things to do never polls
     /// [`write`](Self::write).
-    pub(super) fn nudge(&mut self, now: Time, store: &Arc<dyn Store>) {
+    pub(super) fn nudge(&mut self, now: Time, store: &Store) {
         if self.writing.is_some() || self.due.is_some_and(|due| due <= now) {
             let _ = self.write(store).now_or_never();
         }
     }
 
     /// Writes all that waits, for a moment at most. The node leaves.
-    pub(super) async fn finish(&mut self, store: &Arc<dyn Store>) {
+    pub(super) async fn finish(&mut self, store: &Store) {
         let all = async {
             while self.writing.is_some() || self.due.is_some() {
                 if self.writing.is_none() {
@@ -203,7 +202,7 @@ impl Chronicle {
         let _ = tokio::time::timeout(LAST, all).await;
     }
 
-    fn begin(&mut self, now: Time, store: &Arc<dyn Store>) {
+    fn begin(&mut self, now: Time, store: &Store) {
         let Some(incarnation) = self.incarnation else {
             self.due = Some(now + AGAIN);
             return;
@@ -235,7 +234,8 @@ impl Chronicle {
             events: self.batch.iter().map(|(at, news)| Line::of(news, now.since(*at))).collect(),
         };
         let (store, most, entry) = (store.clone(), self.most, entry.encode());
-        self.writing = Some(async move { store.note(incarnation, most, &entry).await }.boxed());
+        self.writing =
+            Some(async move { store.run(incarnation, &Note { most, entry: entry.clone() }).await }.boxed());
         self.due = None;
     }
 

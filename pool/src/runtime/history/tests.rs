@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::core::input::Input;
-use crate::model::id::JobKey;
+use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
 use crate::model::why::Cause;
-use crate::store::{EntryId, MemoryStore};
+use crate::store::{Bootstrap, EntryId, MemoryStore, ReadHistory, ReadIdentity, Seen, Store};
 
 fn keeping(history_max: u64) -> Settings {
     Settings { history_max, ..Settings::default() }
@@ -131,20 +131,20 @@ fn a_history_that_keeps_nothing_costs_nothing() {
 }
 
 /// A store with a pool, and a chronicle of a node in it.
-async fn pool() -> (Arc<dyn Store>, MemoryStore, Chronicle) {
+async fn pool() -> (Store, MemoryStore, Chronicle) {
     let memory = MemoryStore::new();
-    let store: Arc<dyn Store> = Arc::new(memory.clone());
-    let run_id = store.server_identity().await.unwrap().run_id;
-    let made =
-        store.bootstrap(crate::store::Seen::default(), &run_id, &crate::Settings::default()).await.unwrap();
+    let store: Store = memory.clone().into();
+    let run_id = store.read(&ReadIdentity).await.unwrap().run_id;
+    let found = Bootstrap { seen: Seen::default(), run_id: run_id.clone(), settings: Box::default() };
+    let made = store.read(&found).await.unwrap();
     store.bless(&run_id);
     let mut chronicle = chronicle();
     chronicle.live_in(made.incarnation);
     (store, memory, chronicle)
 }
 
-async fn entries(store: &Arc<dyn Store>) -> Vec<Entry> {
-    let page = store.history(EntryId::default(), 100).await.unwrap();
+async fn entries(store: &Store) -> Vec<Entry> {
+    let page = store.read(&ReadHistory { after: EntryId::default(), limit: 100 }).await.unwrap();
     page.entries.iter().map(|(_, bytes)| Entry::decode(bytes).unwrap()).collect()
 }
 
@@ -238,8 +238,8 @@ async fn an_entry_keeps_its_count_of_what_was_dropped() {
 #[tokio::test]
 async fn a_pool_that_has_ended_gets_no_history() {
     let (_, _, mut chronicle) = pool().await;
-    let empty: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    empty.bless(&empty.server_identity().await.unwrap().run_id);
+    let empty: Store = MemoryStore::new().into();
+    empty.bless(&empty.read(&ReadIdentity).await.unwrap().run_id);
     chronicle.add(clock::now(), failed(0));
     chronicle.finish(&empty).await;
     assert_eq!((chronicle.batch.len(), chronicle.due), (0, None));

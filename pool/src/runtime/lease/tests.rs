@@ -67,7 +67,7 @@ async fn a_panic_of_the_thread_ends_all_that_it_watched() {
     let thread = LeaseThread {
         saying: Saying::new(std::sync::Arc::default()),
         leases: leases.clone(),
-        store: Arc::new(MemoryStore::new()),
+        store: MemoryStore::new().into(),
         node: NodeName::new("n").unwrap(),
         policy: FencePolicy::Report,
         inputs,
@@ -204,7 +204,7 @@ async fn the_oldest_leases_age_grows_while_the_driver_stalls() {
     let thread = LeaseThread {
         saying: Saying::new(std::sync::Arc::default()),
         leases: leases.clone(),
-        store: Arc::new(MemoryStore::new()),
+        store: MemoryStore::new().into(),
         node: NodeName::new("n").unwrap(),
         policy: FencePolicy::Report,
         inputs: mpsc::unbounded_channel().0,

@@ -13,12 +13,12 @@ use crate::model::id::{Incarnation, NodeName, WorkerId};
 use crate::model::policy::FencePolicy;
 use crate::runtime::actor::panicked;
 use crate::runtime::pace::{patience, pause, tick, watch_by};
-use crate::store::{Store, StoreError};
+use crate::store::{Renew, Store, StoreError};
 
 /// The parts of the lease thread.
 pub(crate) struct LeaseThread {
     pub(crate) leases: Arc<Leases>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) node: NodeName,
     pub(crate) saying: Saying,
     pub(crate) policy: FencePolicy,
@@ -101,10 +101,10 @@ impl LeaseThread {
     /// One renewal over the lease's own connection, which is kept unless it failed.
     async fn renew_once(
         &self,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Store>,
         incarnation: Incarnation,
         workers: Vec<WorkerId>,
-    ) -> (Option<Arc<dyn Store>>, bool) {
+    ) -> (Option<Store>, bool) {
         let sent = clock::now();
         let seen = self.leases.seen();
         let patience = patience(self.leases.timing());
@@ -115,7 +115,17 @@ impl LeaseThread {
             };
             let begun = std::time::Instant::now();
             let status = self.saying.now();
-            let renewal = store.renew_saying(incarnation, seen, Some(&self.node), &workers, &status).await;
+            let renewal = store
+                .run(
+                    incarnation,
+                    &Renew {
+                        seen,
+                        node: Some(self.node.clone()),
+                        workers: workers.clone(),
+                        status: status.clone(),
+                    },
+                )
+                .await;
             self.renewals.record(begun.elapsed());
             renewal.map(|renewal| (store, renewal))
         };

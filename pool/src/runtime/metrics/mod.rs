@@ -19,7 +19,7 @@ use crate::model::record::Begun;
 use crate::model::stop::StopReason;
 use crate::model::unsaved::NotSaved;
 use crate::model::why::Cause;
-use crate::store::{BeginReply, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
+use crate::store::{BeginReply, Release, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
 
 /// Metrics of one name that differ in one label, whose values come from a short fixed list.
 struct Family<M> {
@@ -183,13 +183,13 @@ impl Metrics {
 
     fn answered(&mut self, done: &Done) {
         match done {
-            Done::Route { answer: Ok(replies), .. } => {
+            Done::Route(_, _, Ok(replies)) => {
                 for reply in replies {
                     self.routed.of(route_outcome(*reply)).increment(1);
                 }
             }
-            Done::Release { items, answer: Ok(replies), .. } => {
-                for ((item, _), reply) in items.iter().zip(replies) {
+            Done::Release(Release { items, .. }, Ok(replies)) => {
+                for (item, reply) in items.iter().zip(replies) {
                     if let Some(outcome) = released(item, *reply) {
                         self.releases.of(outcome).increment(1);
                     }
@@ -198,14 +198,14 @@ impl Metrics {
                     }
                 }
             }
-            Done::Begin { answer: Ok(replies), .. } => {
+            Done::Begin(_, Ok(replies)) => {
                 for reply in replies.iter().flatten().flatten() {
                     if let Some(waited) = waited(reply) {
                         self.start_wait.record(waited);
                     }
                 }
             }
-            Done::Sweep { answer: Ok(swept), .. } => self.swept.increment(swept.count as u64),
+            Done::Sweep(_, Ok(swept)) => self.swept.increment(swept.count as u64),
             _ => {}
         }
     }
@@ -405,42 +405,24 @@ fn kind(error: &StoreError) -> &'static str {
 /// The name of the step that a call takes; `None` for reads that wait.
 pub(crate) fn step(call: &Call) -> Option<&'static str> {
     Some(match call {
-        Call::ReadPool | Call::ReadNode { .. } | Call::ForgetNode => return None,
-        Call::Join { .. } => "join",
-        Call::Settle { .. } => "settle",
-        Call::Drain { .. } => "drain",
-        Call::Leave { .. } | Call::Expire(_) => "expire",
-        Call::Reap { .. } => "reap",
-        Call::Dispatch { .. } => "dispatch",
-        Call::Route { .. } => "route",
-        Call::Attest { .. } => "attest",
-        Call::Attend { .. } => "attend",
-        Call::Begin(_) => "begin",
-        Call::Started(_) => "started",
-        Call::Release { .. } => "release",
-        Call::Take { .. } => "take",
-        Call::Save { .. } => "save",
-        Call::Ask(_) => "ask",
-        Call::Reply { .. } => "reply",
-        Call::Owned { .. } => "owned",
-        Call::Stop { .. } => "stop",
-        Call::Notify(_) => "notify",
-        Call::NotifyOrStart(..) => "notify_or_start",
-        Call::LookUp(_) | Call::FindOwners(_) | Call::LookAtAsked(_) | Call::LookToUpdate(_) => "lookup",
-        Call::Tell(_) => "tell",
-        Call::Inspect { .. } => "inspect",
-        Call::Sweep { .. } => "sweep",
-        Call::Heartbeats(_) => "heartbeats",
-        Call::ClaimPool { .. } => "claim",
-        Call::Shutdown(_) | Call::Purge | Call::Cleanup => "shutdown",
-        Call::Unpark(_) => "unpark",
-        Call::Steer(_) => "steer",
-        Call::Update(_) => "update",
-        Call::Sched { .. } => "sched",
-        Call::Term { .. } => "term",
-        Call::Tick { .. } => "tick",
-        Call::Plan { .. } => "plan",
-        _ => "other",
+        Call::ReadPool(..) | Call::ReadNode(..) | Call::ForgetNode(..) => return None,
+        Call::Shutdown(..) | Call::Purge(..) | Call::CleanUp(..) => "shutdown",
+        Call::PlanList(..)
+        | Call::PlanFind(..)
+        | Call::PlanDispatch(..)
+        | Call::PlanStop(..)
+        | Call::PlanUpdate(..) => "plan",
+        Call::Survey(..)
+        | Call::Revisions(..)
+        | Call::ServerTime(..)
+        | Call::Bootstrap(..)
+        | Call::Recover(..)
+        | Call::OpenNormal(..)
+        | Call::ReadLast(..)
+        | Call::OldestEvent(..)
+        | Call::RestoreGroup(..)
+        | Call::PruneConsumers(..) => "other",
+        call => call.step(),
     })
 }
 

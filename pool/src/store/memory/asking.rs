@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use tenure_streaming::EntryId;
 
-use super::MemoryStore;
 use super::log::Log;
+use super::server::{Applied, Transition};
 use super::state::State;
 use super::streams::NodeEntry;
 use crate::model::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::model::record::JobState;
 use crate::mutation::Mutation;
 use crate::store::{
-    ASK_ENTRIES, ASK_MAX, ASK_STREAM, AskEvent, AskId, AskItem, AskReply, Asks, Refusal, ReplyItem,
-    ReplyReply, Result, Said, WorkerEvent, check_batch, replies_kept,
+    ASK_ENTRIES, ASK_MAX, ASK_STREAM, Ask, AskEvent, AskId, AskItem, AskReply, Refusal, Reply, ReplyItem,
+    ReplyReply, Said, WorkerEvent, replies_kept,
 };
 
 /// The asks of one call for a worker.
@@ -24,22 +23,15 @@ struct Sent {
     bytes: usize,
 }
 
-#[async_trait]
-impl Asks for MemoryStore {
-    async fn ask(&self, inc: Incarnation, asker: &NodeName, items: &[AskItem]) -> Result<Vec<AskReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.ask(now, inc, asker, items)).await
+impl Transition for Ask {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.ask(now, inc, &self.asker, &self.items)
     }
+}
 
-    async fn reply(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        items: &[ReplyItem],
-    ) -> Result<Vec<ReplyReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.reply(now, inc, worker, finished, items)).await
+impl Transition for Reply {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.reply(now, inc, self.worker, &self.finished, &self.items)
     }
 }
 

@@ -10,10 +10,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::state::State;
 use super::{Clock, MemoryStore};
+use crate::model::id::Incarnation;
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
 use crate::mutation::Mutation;
-use crate::store::{Refusal, Result, StoreError};
+use crate::store::{OnMemory, Refusal, Result, Step, StoreError};
 
 fn members_of(state: &State) -> Members {
     Members {
@@ -134,6 +135,26 @@ impl Shared {
         if members {
             tell(&self.members, members_of(state));
         }
+    }
+}
+
+/// A step's change of the state. It is pure: time comes from outside.
+pub(crate) trait Transition: Step {
+    /// Any server performs the step, also one that no client has blessed.
+    const ANY_SERVER: bool = false;
+    /// Changes the state at this server time, ms, or refuses the step and changes nothing.
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self>;
+}
+
+/// The answer of a step, or its refusal.
+pub(crate) type Applied<S> = std::result::Result<<S as Step>::Answer, Refusal>;
+
+impl<S: Transition> OnMemory for S {
+    async fn on_memory(&self, store: &MemoryStore, inc: Incarnation) -> Result<S::Answer> {
+        if S::ANY_SERVER {
+            return store.execute(&mut *store.reach()?, |state, now| self.apply(state, now, inc));
+        }
+        store.step(|state, now| self.apply(state, now, inc)).await
     }
 }
 

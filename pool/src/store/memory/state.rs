@@ -140,7 +140,7 @@ pub(super) enum Ended {
 
 /// Everything of one pool.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// The level of the client whose step is executed.
     pub(super) level: u32,
     pub(super) meta: Meta,

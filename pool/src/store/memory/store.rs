@@ -1,464 +1,440 @@
 //! The store's interface over the state: each step under one lock.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use tenure_streaming::EntryId;
 use tokio::sync::watch;
 
 use super::MemoryStore;
 use super::log::Log;
+use super::server::{Applied, Transition};
 use super::state::State;
-use crate::model::id::{
-    DispatchId, Incarnation, JobKey, NodeName, Revision, ScheduleId, ScheduleName, Term, Token, WorkerId,
-};
-use crate::model::member::{Member, Members};
-use crate::model::settings::{Settings, ShutdownFlag, StoredSettings};
+use crate::model::id::{Incarnation, NodeName, Revision, WorkerId};
+use crate::model::member::Members;
+use crate::model::settings::StoredSettings;
 use crate::store::{
-    AttestItem, AttestReply, Attestation, Bootstrapped, Checkpoint, Checkpoints, Counts, Cursors,
-    DispatchItem, DispatchReply, Events, Evidence, Expired, History, HistoryPage, Inspected, Jobs, JobsPage,
-    JoinRequest, Lookup, Membership, NodeEvents, Outcome, OwnedPage, Ownership, ParkedPage, Parking, Pause,
-    PlannedPage, PoolEvent, PoolState, Raised, Reaped, ReleaseItem, ReleaseReply, Renewal, Result,
-    RouteReply, SaveItem, SaveReply, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules,
-    Seat, Seen, ServerIdentity, SettingChange, ShutdownMode, SteerItem, SteerReply, Store, Swept, TermItem,
-    Terms, TickReply, Turn, UnparkReply, Upkeep, WorkerBegins, WorkerBegun, WorkerStarts, check_batch,
+    Attend, AttestJobs, AwaitHistory, Begin, Bootstrap, ChangeSchedule, ChangeSettings, ClaimPool, CleanUp,
+    Cordon, Dispatch, Drain, Expire, Explain, ForgetNode, HoldTurns, Inspect, Join, ListJobs, ListOwned,
+    ListParked, ListPlanned, LookUp, NodeEvents, Note, OnMemory, OpenNormal, PoolEvent, PoolState,
+    PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadFigures, ReadHeartbeats, ReadHistory,
+    ReadIdentity, ReadNode, ReadOldest, ReadPauses, ReadPayload, ReadPool, ReadSchedules, ReadState,
+    ReadStatuses, ReadTime, Reap, Recover, Release, Renew, Renewal, RestoreGroup, Result, Route, Save,
+    ServerIdentity, Settle, ShutDown, Started, Steer, Survey, Sweep, TakeTick, Tell, Unpark,
 };
 
-#[async_trait]
-impl Membership for MemoryStore {
-    async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
-        self.execute(&mut *self.reach()?, |state, now| state.bootstrap(now, seen, run_id, settings))
+impl Transition for Bootstrap {
+    const ANY_SERVER: bool = true;
+    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
+        state.bootstrap(now, self.seen, &self.run_id, &self.settings)
     }
+}
 
-    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation> {
-        self.execute(&mut *self.reach()?, |state, now| state.recover(now, inc, seen, run_id, lost))
+impl Transition for Recover {
+    const ANY_SERVER: bool = true;
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.recover(now, inc, self.seen, &self.run_id, &self.lost)
     }
+}
 
-    async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
-        self.step(|state, _| state.open_normal(inc)).await
+impl Transition for OpenNormal {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.open_normal(inc)
     }
+}
 
-    async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision> {
-        self.step(|state, _| state.change_settings(inc, changes)).await
+impl Transition for ChangeSettings {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.change_settings(inc, &self.changes)
     }
+}
 
-    async fn cordon(&self, inc: Incarnation, seen: Revision, node: &NodeName, on: bool) -> Result<()> {
-        self.step(|state, _| state.cordon(inc, seen, node, on)).await
+impl Transition for Cordon {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.cordon(inc, self.seen, &self.node, self.on)
     }
+}
 
-    async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised> {
-        self.step(|state, _| state.raise_level(inc, level)).await
+impl Transition for RaiseLevel {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.raise_level(inc, self.level)
     }
+}
 
-    async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
-        self.step(|state, now| state.join(now, inc, request)).await
+impl Transition for Join {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.join(now, inc, &self.request)
     }
+}
 
-    async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
-        self.step(|state, now| state.settle(now, inc, worker)).await
+impl Transition for Settle {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.settle(now, inc, self.worker)
     }
+}
 
-    async fn renew_saying(
-        &self,
-        inc: Incarnation,
-        seen: Seen,
-        node: Option<&NodeName>,
-        workers: &[WorkerId],
-        status: &Bytes,
-    ) -> Result<Renewal> {
-        let mut server = self.admitted()?;
+impl OnMemory for Renew {
+    async fn on_memory(&self, store: &MemoryStore, inc: Incarnation) -> Result<Renewal> {
+        let &Self { seen, ref node, ref workers, ref status } = self;
+        let node = node.as_ref();
+        let mut server = store.admitted()?;
         let run_id = server.run_id();
-        self.execute(&mut server, |state, now| {
+        store.execute(&mut server, |state, now| {
             let renewal = state.renew(now, inc, seen, node, workers, &run_id)?;
             state.say(node, &renewal, status);
             Ok(renewal)
         })
     }
+}
 
-    async fn statuses(&self) -> Result<BTreeMap<String, Bytes>> {
-        self.step(|state, _| {
-            Ok(state.statuses.iter().map(|(node, said)| (node.to_string(), said.clone())).collect())
-        })
-        .await
-    }
-
-    async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>> {
-        check_batch(workers.len())?;
-        self.step(|state, _| state.drain(inc, workers)).await
-    }
-
-    async fn expire_all(
-        &self,
-        inc: Incarnation,
-        workers: &[(WorkerId, Option<u64>)],
-    ) -> Result<Vec<Expired>> {
-        check_batch(workers.len())?;
-        self.step(|state, now| state.expire(now, inc, workers)).await
-    }
-
-    async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {
-        self.step(|state, now| state.reap(now, inc, worker, limit)).await
+impl Transition for ReadStatuses {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.statuses.iter().map(|(node, said)| (node.to_string(), said.clone())).collect())
     }
 }
 
-#[async_trait]
-impl Attestation for MemoryStore {
-    async fn attest(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        member: &Member,
-        items: &[AttestItem],
-    ) -> Result<Vec<AttestReply>> {
-        self.step(|state, now| state.attest(now, inc, worker, member, items)).await
-    }
-
-    async fn attend(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<Option<JobKey>> {
-        self.step(|state, now| state.attend(now, inc, worker, after, limit)).await
+impl Transition for Drain {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.drain(inc, &self.workers)
     }
 }
 
-#[async_trait]
-impl Jobs for MemoryStore {
-    async fn dispatch(
-        &self,
-        inc: Incarnation,
-        ring: Revision,
-        items: &[DispatchItem],
-    ) -> Result<Vec<DispatchReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.dispatch(now, inc, None, Some(ring), items)).await
-    }
-
-    async fn dispatch_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[DispatchItem],
-    ) -> Result<Vec<DispatchReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.dispatch(now, inc, Some(turn), None, items)).await
-    }
-
-    async fn route(
-        &self,
-        inc: Incarnation,
-        ring: Revision,
-        entries: &[EntryId],
-        jobs: &[(JobKey, Option<WorkerId>)],
-    ) -> Result<Vec<RouteReply>> {
-        check_batch(jobs.len())?;
-        self.step(|state, now| state.route(now, inc, ring, entries, jobs)).await
-    }
-
-    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
-        self.step(|state, _| Ok(state.lookup(items))).await
-    }
-
-    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
-        self.step(|state, _| Ok(state.payload(key))).await
-    }
-
-    async fn explain(&self, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
-        self.step(|state, now| state.explain(now, key, id)).await
-    }
-
-    async fn figures(&self, look: usize, workers: &[WorkerId]) -> Result<Counts> {
-        self.step(|state, now| state.figures(now, look, workers)).await
-    }
-
-    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
-        self.step(|state, _| Ok(state.jobs_page(cursor, limit))).await
+impl Transition for Expire {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.expire(now, inc, &self.workers)
     }
 }
 
-#[async_trait]
-impl Ownership for MemoryStore {
-    async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
-        check_batch(begins.iter().map(|of| of.jobs.len()).sum())?;
-        self.step(|state, now| state.begin(now, inc, begins)).await
-    }
-
-    async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
-        check_batch(starts.iter().map(|of| of.items.len()).sum())?;
-        self.step(|state, now| state.started(now, inc, starts)).await
-    }
-
-    async fn release(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        items: &[ReleaseItem],
-    ) -> Result<Vec<ReleaseReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.release(now, inc, worker, finished, items)).await
-    }
-
-    async fn owned(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<OwnedPage> {
-        self.step(|state, _| state.owned(inc, worker, after, limit)).await
+impl Transition for Reap {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.reap(now, inc, self.worker, self.limit)
     }
 }
 
-#[async_trait]
-impl Checkpoints for MemoryStore {
-    async fn save(&self, inc: Incarnation, worker: WorkerId, items: &[SaveItem]) -> Result<Vec<SaveReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.save(now, inc, worker, items)).await
-    }
-
-    async fn checkpoint(&self, key: &JobKey) -> Result<Option<Checkpoint>> {
-        self.step(|state, _| Ok(state.checkpoint(key))).await
+impl Transition for AttestJobs {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.attest(now, inc, self.worker, &self.member, &self.items)
     }
 }
 
-#[async_trait]
-impl Parking for MemoryStore {
-    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
-        check_batch(jobs.len())?;
-        self.step(|state, now| state.unpark(now, inc, jobs)).await
-    }
-
-    async fn steer(&self, inc: Incarnation, items: &[SteerItem]) -> Result<Vec<SteerReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.steer(now, inc, items)).await
-    }
-
-    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
-        self.step(|state, _| Ok(state.parked_page(cursor, limit))).await
-    }
-
-    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>> {
-        self.step(|state, _| Ok(keys.iter().map(|key| state.pause(key)).collect())).await
+impl Transition for Attend {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.attend(now, inc, self.worker, self.after.as_ref(), self.limit)
     }
 }
 
-#[async_trait]
-impl Schedules for MemoryStore {
-    async fn schedules(&self) -> Result<Vec<(ScheduleKey, ScheduleEntry)>> {
-        self.step(|state, _| Ok(state.all_schedules())).await
-    }
-
-    async fn sched(
-        &self,
-        inc: Incarnation,
-        schedule: &ScheduleKey,
-        change: &ScheduleChange,
-    ) -> Result<ScheduleState> {
-        self.step(|state, now| state.sched(now, inc, schedule, change)).await
-    }
-
-    async fn term(&self, inc: Incarnation, node: &NodeName, items: &[TermItem]) -> Result<Terms> {
-        self.step(|state, now| state.term(now, inc, node, items)).await
-    }
-
-    async fn tick(
-        &self,
-        inc: Incarnation,
-        schedule: &ScheduleKey,
-        turn: (ScheduleId, Term),
-        number: u64,
-    ) -> Result<TickReply> {
-        self.step(|state, now| state.tick(now, inc, schedule, turn, number)).await
-    }
-
-    async fn planned(
-        &self,
-        inc: Incarnation,
-        plan: &ScheduleName,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<PlannedPage> {
-        self.step(|state, _| state.planned(inc, plan, after, limit)).await
+impl Transition for Dispatch {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.dispatch(now, inc, self.turn.as_ref(), self.ring.filter(|_| self.turn.is_none()), &self.items)
     }
 }
 
-#[async_trait]
-impl Events for MemoryStore {
-    async fn pool_events(
-        &self,
-        consumer: &NodeName,
-        max: usize,
-        block: Duration,
-    ) -> Result<Option<Vec<PoolEvent>>> {
+impl Transition for Route {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.route(now, inc, self.ring, &self.entries, &self.jobs)
+    }
+}
+
+impl Transition for LookUp {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.lookup(&self.items))
+    }
+}
+
+impl Transition for ReadPayload {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.payload(&self.key))
+    }
+}
+
+impl Transition for Explain {
+    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
+        state.explain(now, &self.key, self.id.as_ref())
+    }
+}
+
+impl Transition for ReadFigures {
+    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
+        state.figures(now, self.look, &self.workers)
+    }
+}
+
+impl Transition for ListJobs {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.jobs_page(self.cursor, self.limit))
+    }
+}
+
+impl Transition for Begin {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.begin(now, inc, &self.begins)
+    }
+}
+
+impl Transition for Started {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.started(now, inc, &self.starts)
+    }
+}
+
+impl Transition for Release {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.release(now, inc, self.worker, &self.finished, &self.items)
+    }
+}
+
+impl Transition for ListOwned {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.owned(inc, self.worker, self.after.as_ref(), self.limit)
+    }
+}
+
+impl Transition for Save {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.save(now, inc, self.worker, &self.items)
+    }
+}
+
+impl Transition for ReadCheckpoint {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.checkpoint(&self.key))
+    }
+}
+
+impl Transition for Unpark {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.unpark(now, inc, &self.jobs)
+    }
+}
+
+impl Transition for Steer {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.steer(now, inc, &self.items)
+    }
+}
+
+impl Transition for ListParked {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.parked_page(self.cursor, self.limit))
+    }
+}
+
+impl Transition for ReadPauses {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(self.keys.iter().map(|key| state.pause(key)).collect())
+    }
+}
+
+impl Transition for ReadSchedules {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.all_schedules())
+    }
+}
+
+impl Transition for ChangeSchedule {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.sched(now, inc, &self.schedule, &self.change)
+    }
+}
+
+impl Transition for HoldTurns {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.term(now, inc, &self.node, &self.items)
+    }
+}
+
+impl Transition for TakeTick {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.tick(now, inc, &self.schedule, self.turn, self.number)
+    }
+}
+
+impl Transition for ListPlanned {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.planned(inc, &self.plan, self.after.as_ref(), self.limit)
+    }
+}
+
+impl OnMemory for ReadPool {
+    async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<Option<Vec<PoolEvent>>> {
+        let &Self { ref consumer, max, block } = self;
         let look = |state: &mut State, now| match state.pool_events(now, consumer, max) {
             Some(events) if events.is_empty() => None,
             found => Some(found),
         };
-        Ok(self.wait_for(block, look).await?.unwrap_or_else(|| Some(Vec::new())))
+        Ok(store.wait_for(block, look).await?.unwrap_or_else(|| Some(Vec::new())))
     }
+}
 
-    async fn claim_events(
-        &self,
-        consumer: &NodeName,
-        min_idle: Duration,
-        max: usize,
-    ) -> Result<Option<Vec<PoolEvent>>> {
-        self.step(|state, now| Ok(state.claim_events(now, consumer, min_idle, max))).await
+impl Transition for ClaimPool {
+    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.claim_events(now, &self.consumer, self.min_idle, self.max))
     }
+}
 
-    async fn node_events(
-        &self,
-        node: &NodeName,
-        cursors: &Cursors,
-        max: usize,
-        block: Duration,
-    ) -> Result<NodeEvents> {
+impl OnMemory for ReadNode {
+    async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<NodeEvents> {
+        let &Self { ref node, ref cursors, max, block } = self;
         let look = |state: &mut State, _| {
             let events = state.node_events(node, cursors, max);
             (!events.workers.is_empty() || !events.outcomes.is_empty()).then_some(events)
         };
-        Ok(self.wait_for(block, look).await?.unwrap_or_default())
+        Ok(store.wait_for(block, look).await?.unwrap_or_default())
     }
+}
 
-    async fn oldest_worker_event(&self, worker: WorkerId) -> Result<Option<EntryId>> {
-        self.step(|state, _| Ok(state.worker_streams.get(&worker).and_then(Log::oldest))).await
+impl Transition for ReadOldest {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.worker_streams.get(&self.worker).and_then(Log::oldest))
     }
+}
 
-    async fn heartbeats(&self, workers: Option<&[WorkerId]>) -> Result<BTreeMap<WorkerId, u64>> {
-        self.step(|state, _| {
-            let wanted = |worker: &WorkerId| workers.is_none_or(|workers| workers.contains(worker));
-            let found = state.heartbeats.iter().filter(|(worker, _)| wanted(worker));
-            Ok(found.map(|(worker, seq)| (*worker, *seq)).collect())
-        })
-        .await
+impl Transition for ReadHeartbeats {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        let Self { workers } = self;
+        let workers = workers.as_deref();
+        let wanted = |worker: &WorkerId| workers.is_none_or(|workers| workers.contains(worker));
+        let found = state.heartbeats.iter().filter(|(worker, _)| wanted(worker));
+        Ok(found.map(|(worker, seq)| (*worker, *seq)).collect())
     }
+}
 
-    async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
+impl OnMemory for Tell {
+    async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<()> {
+        let Self { outcomes } = self;
         let addressed = outcomes
             .iter()
             .filter_map(|(id, outcome)| Some((NodeName::new(id.node()).ok()?, id.clone(), outcome.clone())));
-        self.step(|state, now| {
-            state.tell_nodes(now, addressed);
-            Ok(())
-        })
-        .await
-    }
-
-    async fn forget_node(&self, node: &NodeName) -> Result<()> {
-        self.step(|state, _| {
-            state.node_streams.remove(node);
-            Ok(())
-        })
-        .await
+        store
+            .step(|state, now| {
+                state.tell_nodes(now, addressed);
+                Ok(())
+            })
+            .await
     }
 }
 
-#[async_trait]
-impl History for MemoryStore {
-    async fn note(&self, inc: Incarnation, most: u64, entry: &Bytes) -> Result<()> {
-        self.step(|state, now| state.note(now, inc, most, entry)).await
+impl Transition for ForgetNode {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        state.node_streams.remove(&self.node);
+        Ok(())
     }
+}
 
-    async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage> {
-        self.step(|state, _| state.history(after, limit)).await
+impl Transition for Note {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.note(now, inc, self.most, &self.entry)
     }
+}
 
-    async fn await_history(&self, after: EntryId, block: Duration) -> Result<bool> {
+impl Transition for ReadHistory {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        state.history(self.after, self.limit)
+    }
+}
+
+impl OnMemory for AwaitHistory {
+    async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<bool> {
+        let &Self { after, block } = self;
         let look = |state: &mut State, _| state.history.after(after).next().map(|_| ());
-        Ok(self.wait_for(block, look).await?.is_some())
+        Ok(store.wait_for(block, look).await?.is_some())
     }
 }
 
-#[async_trait]
-impl Upkeep for MemoryStore {
-    async fn sweep(&self, inc: Incarnation, limit: usize, kick: Option<usize>) -> Result<Swept> {
-        self.step(|state, now| state.sweep(now, inc, limit, kick)).await
-    }
-
-    async fn inspect(
-        &self,
-        inc: Incarnation,
-        cursor: u64,
-        limit: usize,
-        held: &[(WorkerId, JobKey, Token)],
-    ) -> Result<Inspected> {
-        check_batch(held.len())?;
-        self.step(|state, now| state.inspect(now, inc, cursor, limit, held)).await
-    }
-
-    async fn shutdown(
-        &self,
-        inc: Incarnation,
-        by: &NodeName,
-        mode: ShutdownMode,
-    ) -> Result<Option<ShutdownFlag>> {
-        self.step(|state, now| state.shutdown(now, inc, by, mode)).await
-    }
-
-    async fn purge(&self, inc: Incarnation, limit: usize) -> Result<Vec<(DispatchId, Outcome)>> {
-        self.step(|state, now| state.purge(now, inc, limit)).await
-    }
-
-    async fn cleanup(&self, inc: Incarnation, tombstone: Duration) -> Result<u64> {
-        self.step(|state, now| state.cleanup(now, inc, tombstone)).await
-    }
-
-    async fn restore_group(&self, inc: Incarnation) -> Result<()> {
-        self.step(|state, _| state.restore_group(inc)).await
-    }
-
-    async fn prune_consumers(&self, inc: Incarnation, idle: Duration) -> Result<()> {
-        self.step(|state, now| state.prune_consumers(now, inc, idle)).await
+impl Transition for Sweep {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.sweep(now, inc, self.limit, self.kick)
     }
 }
 
-#[async_trait]
-impl Store for MemoryStore {
-    fn level(&self) -> u32 {
+impl Transition for Inspect {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.inspect(now, inc, self.cursor, self.limit, &self.held)
+    }
+}
+
+impl Transition for ShutDown {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.shutdown(now, inc, &self.by, self.mode)
+    }
+}
+
+impl Transition for Purge {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.purge(now, inc, self.limit)
+    }
+}
+
+impl Transition for CleanUp {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.cleanup(now, inc, self.tombstone)
+    }
+}
+
+impl Transition for RestoreGroup {
+    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
+        state.restore_group(inc)
+    }
+}
+
+impl Transition for PruneConsumers {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.prune_consumers(now, inc, self.idle)
+    }
+}
+
+impl Transition for ReadState {
+    const ANY_SERVER: bool = true;
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.pool_state())
+    }
+}
+
+impl OnMemory for ReadIdentity {
+    async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<ServerIdentity> {
+        let server = store.reach()?;
+        let uptime = Duration::from_millis((store.shared.clock)().saturating_sub(server.started));
+        Ok(ServerIdentity { run_id: server.run_id(), uptime, promoted: false, flushed: server.flushed })
+    }
+}
+
+impl OnMemory for Survey {
+    async fn on_memory(&self, store: &MemoryStore, inc: Incarnation) -> Result<(PoolState, ServerIdentity)> {
+        Ok((ReadState.on_memory(store, inc).await?, ReadIdentity.on_memory(store, inc).await?))
+    }
+}
+
+impl OnMemory for ReadTime {
+    async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<u64> {
+        store.step(|_, now| Ok(now)).await
+    }
+}
+
+impl MemoryStore {
+    pub(in crate::store) fn level(&self) -> u32 {
         self.level
     }
 
-    async fn pool_state(&self) -> Result<PoolState> {
-        self.execute(&mut *self.reach()?, |state, _| Ok(state.pool_state()))
-    }
-
-    async fn server_identity(&self) -> Result<ServerIdentity> {
-        let server = self.reach()?;
-        let uptime = Duration::from_millis((self.shared.clock)().saturating_sub(server.started));
-        Ok(ServerIdentity { run_id: server.run_id(), uptime, promoted: false, flushed: server.flushed })
-    }
-
-    async fn server_checks(&self) -> Result<()> {
+    pub(in crate::store) fn server_checks(&self) -> Result<()> {
         self.reach().map(drop)
     }
 
-    fn bless(&self, run_id: &str) {
+    pub(in crate::store) fn bless(&self, run_id: &str) {
         *self.blessed.lock().unwrap_or_else(PoisonError::into_inner) = Some(run_id.to_owned());
     }
 
-    fn blessed(&self) -> Option<Box<str>> {
+    pub(in crate::store) fn blessed(&self) -> Option<Box<str>> {
         self.blessed.lock().unwrap_or_else(PoisonError::into_inner).as_deref().map(Box::from)
     }
 
-    async fn server_time(&self) -> Result<u64> {
-        self.step(|_, now| Ok(now)).await
-    }
-
-    fn members(&self) -> watch::Receiver<Arc<Members>> {
+    pub(in crate::store) fn members(&self) -> watch::Receiver<Arc<Members>> {
         self.shared.members.subscribe()
     }
 
-    fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+    pub(in crate::store) fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
         self.shared.settings.subscribe()
     }
 
-    fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+    pub(in crate::store) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
         let known = (self.shared.members.borrow().incarnation, self.shared.members.borrow().revision);
         let stale = known != (Some(inc), members) || self.shared.settings.borrow().revision != settings;
         if let (true, Ok(server)) = (stale, self.admitted()) {
@@ -466,15 +442,14 @@ impl Store for MemoryStore {
         }
     }
 
-    fn reread(&self, members: bool) {
+    pub(in crate::store) fn reread(&self, members: bool) {
         if let Ok(server) = self.admitted() {
             self.shared.publish_again(&server.state, members);
         }
     }
 
-    fn apart(&self) -> Arc<dyn Store> {
-        Arc::new(Self { blessed: Arc::clone(&self.blessed), ..self.clone() })
+    /// The same client, for another runtime.
+    pub(in crate::store) fn apart(&self) -> Self {
+        Self { blessed: Arc::clone(&self.blessed), ..self.clone() }
     }
-
-    async fn close(&self) {}
 }

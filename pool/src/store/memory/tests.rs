@@ -7,74 +7,77 @@ use std::time::Duration;
 
 use super::MemoryStore;
 use crate::model::id::NodeName;
-use crate::model::settings::Settings;
-use crate::store::{Events, Membership, PoolState, Seen, Store, StoreError};
+use crate::store::{
+    Bootstrap, PoolState, ReadIdentity, ReadPool, ReadState, ReadTime, Seen, Store, StoreError,
+};
 
-async fn blessed() -> MemoryStore {
-    let store = MemoryStore::new();
-    let run_id = store.server_identity().await.unwrap().run_id;
+/// A client of a pool, and the server that both are on.
+async fn blessed() -> (Store, MemoryStore) {
+    let memory = MemoryStore::new();
+    let store = Store::from(memory.clone());
+    let run_id = store.read(&ReadIdentity).await.unwrap().run_id;
     store.bless(&run_id);
-    store.bootstrap(Seen::default(), &run_id, &Settings::default()).await.unwrap();
-    store
+    let step = Bootstrap { seen: Seen::default(), run_id, settings: Box::default() };
+    store.read(&step).await.unwrap();
+    (store, memory)
 }
 
 #[tokio::test]
 async fn while_switched_off_nothing_is_executed() {
-    let store = blessed().await;
-    store.set_available(false);
-    assert!(matches!(store.server_time().await, Err(StoreError::NotExecuted(_))));
-    assert!(matches!(store.pool_state().await, Err(StoreError::NotExecuted(_))));
-    store.set_available(true);
-    store.server_time().await.unwrap();
+    let (store, memory) = blessed().await;
+    memory.set_available(false);
+    assert!(matches!(store.read(&ReadTime).await, Err(StoreError::NotExecuted(_))));
+    assert!(matches!(store.read(&ReadState).await, Err(StoreError::NotExecuted(_))));
+    memory.set_available(true);
+    store.read(&ReadTime).await.unwrap();
 }
 
 #[tokio::test]
 async fn switching_off_ends_a_blocked_read() {
-    let store = blessed().await;
-    let (reader, node) = (store.clone(), NodeName::new("n1").unwrap());
-    reader.bless("memory0");
-    let read = tokio::spawn(async move { reader.pool_events(&node, 8, Duration::from_secs(60)).await });
+    let (store, memory) = blessed().await;
+    let (consumer, block) = (NodeName::new("n1").unwrap(), Duration::from_secs(60));
+    let read = tokio::spawn(async move { store.read(&ReadPool { consumer, max: 8, block }).await });
     tokio::task::yield_now().await;
-    store.set_available(false);
+    memory.set_available(false);
     assert!(matches!(read.await.unwrap(), Err(StoreError::NotExecuted(_))));
 }
 
 #[tokio::test]
 async fn another_process_is_refused_until_it_is_blessed() {
-    let store = blessed().await;
+    let (store, memory) = blessed().await;
     let lease = store.apart();
-    store.new_process();
-    let identity = store.server_identity().await.unwrap();
+    memory.new_process();
+    let identity = store.read(&ReadIdentity).await.unwrap();
     assert!(identity.uptime < Duration::from_secs(3_600));
-    for client in [&*lease, &store as &dyn Store] {
-        match client.server_time().await {
+    for client in [&lease, &store] {
+        match client.read(&ReadTime).await {
             Err(StoreError::OtherServer { run_id }) => assert_eq!(run_id, identity.run_id),
             other => panic!("{other:?}"),
         }
     }
     store.bless(&identity.run_id);
-    lease.server_time().await.expect("the lease shares its store's blessing");
+    lease.read(&ReadTime).await.expect("the lease shares its store's blessing");
 }
 
 #[tokio::test]
 async fn a_clone_is_a_client_of_its_own() {
-    let store = blessed().await;
-    let other = store.clone();
-    assert!(matches!(other.server_time().await, Err(StoreError::OtherServer { .. })));
-    assert_eq!(other.pool_state().await.unwrap(), store.pool_state().await.unwrap());
+    let (store, memory) = blessed().await;
+    let other = Store::from(memory.clone());
+    assert!(matches!(other.read(&ReadTime).await, Err(StoreError::OtherServer { .. })));
+    assert_eq!(other.read(&ReadState).await.unwrap(), store.read(&ReadState).await.unwrap());
     other.close().await;
-    store.server_time().await.unwrap();
+    store.read(&ReadTime).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_wipe_and_a_rollback_are_silent() {
-    let store = blessed().await;
-    let (before, members) = (store.snapshot(), store.members());
-    let present = store.pool_state().await.unwrap();
-    store.wipe();
-    assert_eq!(store.pool_state().await.unwrap(), PoolState::Absent);
-    assert!(store.server_identity().await.unwrap().flushed);
+    let (store, memory) = blessed().await;
+    let (before, members) = (memory.snapshot(), store.members());
+    let present = store.read(&ReadState).await.unwrap();
+    memory.wipe();
+    assert_eq!(store.read(&ReadState).await.unwrap(), PoolState::Absent);
+    assert!(store.read(&ReadIdentity).await.unwrap().flushed);
     assert!(!members.has_changed().unwrap());
-    store.restore(before);
-    assert_eq!(store.pool_state().await.unwrap(), present);
+    memory.restore(before);
+    assert_eq!(store.read(&ReadState).await.unwrap(), present);
 }

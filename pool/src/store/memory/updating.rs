@@ -2,34 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
-
-use super::MemoryStore;
+use super::server::{Applied, Transition};
 use super::state::State;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::JobState;
 use crate::model::wire;
 use crate::mutation::Mutation;
-use crate::store::{Refusal, Result, Turn, UpdateItem, UpdateReply, Updates, WorkerEvent, check_batch};
+use crate::store::{Refusal, Turn, Update, UpdateItem, UpdateReply, WorkerEvent};
 
 /// The updates of one call, by owner.
 type Told = BTreeMap<WorkerId, Vec<(JobKey, Token, u64)>>;
 
-#[async_trait]
-impl Updates for MemoryStore {
-    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.update(now, inc, None, items)).await
-    }
-
-    async fn update_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[UpdateItem],
-    ) -> Result<Vec<UpdateReply>> {
-        check_batch(items.len())?;
-        self.step(|state, now| state.update(now, inc, Some(turn), items)).await
+impl Transition for Update {
+    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
+        state.update(now, inc, self.turn.as_ref(), &self.items)
     }
 }
 

@@ -1,18 +1,15 @@
 //! Asks, and what is said to them.
 
-use async_trait::async_trait;
-use tenure_streaming::EntryId;
-
 use super::RedisStore;
 use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::steps::{Targets, column};
-use crate::model::id::{Incarnation, NodeName, Token, WorkerId};
-use crate::store::{AskItem, AskReply, Asks, ReplyItem, ReplyReply, Result};
+use crate::model::id::{Incarnation, Token};
+use crate::store::{Ask, AskItem, AskReply, OnRedis, Reply, ReplyReply, Result};
 
-#[async_trait]
-impl Asks for RedisStore {
-    async fn ask(&self, inc: Incarnation, asker: &NodeName, items: &[AskItem]) -> Result<Vec<AskReply>> {
+impl OnRedis for Ask {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<AskReply>> {
+        let Self { asker, items } = self;
         if items.is_empty() {
             return Ok(Vec::new());
         }
@@ -20,35 +17,32 @@ impl Asks for RedisStore {
         let guess_of: Vec<_> = items.iter().map(|item| workers.number(item.guess)).collect();
         let token = |item: &AskItem| Some(item.ask.token).filter(|token| *token != Token(0));
         let token_of: Vec<_> = items.iter().map(|item| named.number(token(item))).collect();
-        let keys = &self.steps.keys;
-        let mut call = self.steps.scripts.ask.call(&workers.keys(|worker| keys.worker(*worker)));
+        let keys = &store.steps.keys;
+        let mut call = store.steps.scripts.ask.call(&workers.keys(|worker| keys.worker(*worker)));
         call.arg(inc.0).arg(asker.as_str()).arg(workers.iter().len()).arg(named.iter().len());
         call.arg(column(guess_of)?).arg(column(token_of)?);
         call.args(workers.iter().map(|worker| worker.0)).args(named.iter().map(|token| token.0));
         call.args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.ask.head())).args(items.iter().map(|item| &*item.ask.body));
-        let mut values = self.steps.run("ask", call).await?.ok()?;
+        let mut values = store.steps.run("ask", call).await?.ok()?;
         values.letters(items.len(), "asks' answers", ask_reply)
     }
+}
 
-    async fn reply(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        items: &[ReplyItem],
-    ) -> Result<Vec<ReplyReply>> {
+impl OnRedis for Reply {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<ReplyReply>> {
+        let &Self { worker, ref finished, ref items } = self;
         let mut askers = Targets::new();
         let asker_of: Vec<_> = items.iter().map(|item| askers.number(Some(&item.asker))).collect();
-        let mut streams = vec![self.steps.keys.worker(worker)];
-        streams.extend(askers.keys(|node| self.steps.keys.node_of(node)));
-        let mut call = self.steps.scripts.reply.call(&streams);
+        let mut streams = vec![store.steps.keys.worker(worker)];
+        streams.extend(askers.keys(|node| store.steps.keys.node_of(node)));
+        let mut call = store.steps.scripts.reply.call(&streams);
         owner(&mut call, inc, worker, finished);
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(asker_of)?).args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.id.to_string()));
         call.args(items.iter().map(|item| item.said.encode().to_vec()));
-        let mut values = self.steps.run("reply", call).await?.ok()?;
+        let mut values = store.steps.run("reply", call).await?.ok()?;
         values.letters(items.len(), "replies' answers", |letter, _| {
             Ok(Some(match letter {
                 b'K' => ReplyReply::Told,

@@ -1,24 +1,15 @@
 //! Recovery: the reports of living workers about their jobs.
 
-use async_trait::async_trait;
-
 use super::RedisStore;
 use super::ownership::{millis, mode_letter};
-use crate::model::id::{Incarnation, JobKey, WorkerId};
-use crate::model::member::Member;
+use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::{Begun, Record};
-use crate::store::{Attest, AttestItem, AttestReply, Attestation, HandedOff, Result};
+use crate::store::{Attend, Attest, AttestItem, AttestJobs, AttestReply, HandedOff, OnRedis, Result};
 
-#[async_trait]
-impl Attestation for RedisStore {
-    async fn attest(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        member: &Member,
-        items: &[AttestItem],
-    ) -> Result<Vec<AttestReply>> {
-        let mut call = self.steps.scripts.attest.call(&[]);
+impl OnRedis for AttestJobs {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<AttestReply>> {
+        let &Self { worker, ref member, ref items } = self;
+        let mut call = store.steps.scripts.attest.call(&[]);
         call.arg(inc.0).arg(worker.0).arg(member.to_string());
         for AttestItem { key, token, id, what } in items {
             let kind = match what {
@@ -50,7 +41,7 @@ impl Attestation for RedisStore {
                 }
             }
         }
-        let mut values = self.steps.run("attest", call).await?.items(items.len())?;
+        let mut values = store.steps.run("attest", call).await?.items(items.len())?;
         items
             .iter()
             .map(|_| {
@@ -72,17 +63,15 @@ impl Attestation for RedisStore {
             })
             .collect()
     }
+}
 
-    async fn attend(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<Option<JobKey>> {
-        let mut call = self.steps.scripts.attend.call(&[]);
+impl OnRedis for Attend {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Option<JobKey>> {
+        let &Self { worker, ref after, limit } = self;
+        let after = after.as_ref();
+        let mut call = store.steps.scripts.attend.call(&[]);
         call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
-        let reply = self.steps.run("attend", call).await?;
+        let reply = store.steps.run("attend", call).await?;
         match reply.code() {
             b"DONE" => Ok(None),
             b"MORE" => reply.values().key().map(Some),

@@ -1,30 +1,28 @@
 //! The pool's history.
 
-use std::time::Duration;
-
-use async_trait::async_trait;
-use bytes::Bytes;
 use redis::Value;
-use tenure_streaming::EntryId;
 
 use super::RedisStore;
 use super::events::hold;
 use super::reply::failed;
 use crate::model::id::Incarnation;
-use crate::store::{History, HistoryPage, Result};
+use crate::store::{AwaitHistory, HistoryPage, Note, OnRedis, ReadHistory, Result};
 
-#[async_trait]
-impl History for RedisStore {
-    async fn note(&self, inc: Incarnation, most: u64, entry: &Bytes) -> Result<()> {
-        let mut call = self.steps.scripts.note.call(&[]);
+impl OnRedis for Note {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<()> {
+        let &Self { most, ref entry } = self;
+        let mut call = store.steps.scripts.note.call(&[]);
         call.arg(inc.0).arg(most).arg(&**entry);
-        self.steps.run("note", call).await?.ok().map(|_| ())
+        store.steps.run("note", call).await?.ok().map(|_| ())
     }
+}
 
-    async fn history(&self, after: EntryId, limit: usize) -> Result<HistoryPage> {
-        let mut call = self.steps.scripts.history.call(&[]);
+impl OnRedis for ReadHistory {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<HistoryPage> {
+        let &Self { after, limit } = self;
+        let mut call = store.steps.scripts.history.call(&[]);
         call.arg(after.to_string()).arg(limit);
-        let mut values = self.steps.run("history", call).await?.items(2)?;
+        let mut values = store.steps.run("history", call).await?.items(2)?;
         let oldest = values.parsed("an entry's id or nothing", |text| match text {
             "" => Some(None),
             text => text.parse().ok().map(Some),
@@ -34,13 +32,16 @@ impl History for RedisStore {
         })?;
         Ok(HistoryPage { oldest, entries })
     }
+}
 
-    async fn await_history(&self, after: EntryId, block: Duration) -> Result<bool> {
+impl OnRedis for AwaitHistory {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<bool> {
+        let &Self { after, block } = self;
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(1);
         hold(&mut command, block);
-        command.arg("STREAMS").arg(self.steps.keys.named("history")).arg(after.to_string());
-        let reply = self.history_reads.lock().await.command(&command, block).await;
+        command.arg("STREAMS").arg(store.steps.keys.named("history")).arg(after.to_string());
+        let reply = store.history_reads.lock().await.command(&command, block).await;
         match reply {
             // Somebody wrote something else there, which counts as an empty history.
             Err(tenure_connection::Error::Server { code, .. }) if &*code == "WRONGTYPE" => {

@@ -1,9 +1,7 @@
 //! The life of a job up to its assignment: dispatch and route, and the reads of jobs.
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
-use tenure_streaming::EntryId;
 
 use super::RedisStore;
 use super::explaining;
@@ -11,47 +9,33 @@ use super::figures;
 use super::reply::{Values, unexpected};
 use super::schedules;
 use super::steps::{Steps, Targets, column};
-use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, WorkerId};
+use crate::model::id::{DispatchId, Incarnation, JobKey, Revision};
 use crate::model::record::Record;
 use crate::store::{
-    Counts, DispatchItem, DispatchReply, Evidence, Jobs, JobsPage, Lookup, Result, RouteReply, Turn,
+    Counts, Dispatch, DispatchItem, DispatchReply, Evidence, Explain, JobsPage, ListJobs, LookUp, Lookup,
+    OnRedis, ReadFigures, ReadPayload, Result, Route, RouteReply, Turn,
 };
 
-#[async_trait]
-impl Jobs for RedisStore {
-    async fn dispatch(
-        &self,
-        inc: Incarnation,
-        ring: Revision,
-        items: &[DispatchItem],
-    ) -> Result<Vec<DispatchReply>> {
-        dispatch(&self.steps, inc, None, Some(ring), items).await
+impl OnRedis for Dispatch {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<DispatchReply>> {
+        let &Self { ref turn, ring, ref items } = self;
+        let turn = turn.as_ref();
+        dispatch(&store.steps, inc, turn, ring, items).await
     }
+}
 
-    async fn dispatch_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[DispatchItem],
-    ) -> Result<Vec<DispatchReply>> {
-        dispatch(&self.steps, inc, Some(turn), None, items).await
-    }
-
-    async fn route(
-        &self,
-        inc: Incarnation,
-        ring: Revision,
-        entries: &[EntryId],
-        jobs: &[(JobKey, Option<WorkerId>)],
-    ) -> Result<Vec<RouteReply>> {
+impl OnRedis for Route {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<RouteReply>> {
+        let &Self { ring, ref entries, ref jobs } = self;
         let mut targets = Targets::new();
         let numbers: Vec<_> = jobs.iter().map(|(_, worker)| targets.number(*worker)).collect();
-        let mut call = self.steps.scripts.route.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        let mut call =
+            store.steps.scripts.route.call(&targets.keys(|worker| store.steps.keys.worker(*worker)));
         call.arg(inc.0).arg(ring.0).arg(entries.len()).arg(targets.iter().len());
         call.args(entries.iter().map(ToString::to_string));
         call.args(targets.iter().map(|worker| worker.0));
         call.arg(column(numbers)?).args(jobs.iter().map(|(key, _)| key.as_bytes()));
-        let mut values = self.steps.run("route", call).await?.ok()?;
+        let mut values = store.steps.run("route", call).await?.ok()?;
         values.letters(jobs.len(), "routes' answers", |letter, _| {
             Ok(Some(match letter {
                 b'R' => RouteReply::Routed,
@@ -62,47 +46,63 @@ impl Jobs for RedisStore {
             }))
         })
     }
+}
 
-    async fn lookup(&self, items: &[(JobKey, Option<DispatchId>)]) -> Result<Vec<Lookup>> {
+impl OnRedis for LookUp {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Vec<Lookup>> {
+        let Self { items } = self;
         if items.is_empty() {
             return Ok(Vec::new());
         }
         if items.iter().all(|(_, id)| id.is_none()) {
-            return records(&self.steps, items).await;
+            return records(&store.steps, items).await;
         }
-        let mut call = self.steps.scripts.lookup.call(&[]);
+        let mut call = store.steps.scripts.lookup.call(&[]);
         for (key, id) in items {
             call.arg(key.as_bytes()).arg(id.as_ref().map_or("", DispatchId::as_str));
         }
-        let mut values = self.steps.run("lookup", call).await?.items(items.len())?;
+        let mut values = store.steps.run("lookup", call).await?.items(items.len())?;
         items.iter().map(|_| values.list().and_then(|mut list| found(&mut list))).collect()
     }
+}
 
-    async fn payload(&self, key: &JobKey) -> Result<Option<Bytes>> {
+impl OnRedis for ReadPayload {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Option<Bytes>> {
+        let Self { key } = self;
         let mut command = redis::cmd("HGET");
-        command.arg(self.steps.keys.named("payloads")).arg(key.as_bytes());
-        match self.steps.command(&command).await? {
+        command.arg(store.steps.keys.named("payloads")).arg(key.as_bytes());
+        match store.steps.command(&command).await? {
             Value::BulkString(bytes) => Ok(Some(bytes.into())),
             Value::Nil => Ok(None),
             other => Err(unexpected("HGET", "bytes", &other)),
         }
     }
+}
 
-    async fn explain(&self, key: &JobKey, id: Option<&DispatchId>) -> Result<Evidence> {
-        explaining::explain(&self.steps, key, id).await
+impl OnRedis for Explain {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Evidence> {
+        let Self { key, id } = self;
+        let id = id.as_ref();
+        explaining::explain(&store.steps, key, id).await
     }
+}
 
-    async fn figures(&self, look: usize, workers: &[WorkerId]) -> Result<Counts> {
-        figures::figures(&self.steps, look, workers).await
+impl OnRedis for ReadFigures {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Counts> {
+        let &Self { look, ref workers } = self;
+        figures::figures(&store.steps, look, workers).await
     }
+}
 
-    async fn jobs_page(&self, cursor: u64, limit: usize) -> Result<JobsPage> {
+impl OnRedis for ListJobs {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<JobsPage> {
+        let &Self { cursor, limit } = self;
         let mut command = redis::cmd("HSCAN");
-        command.arg(self.steps.keys.named("jobs")).arg(cursor).arg("COUNT").arg(limit.max(1));
-        let mut values = Values::of("HSCAN", self.steps.command(&command).await?)?;
+        command.arg(store.steps.keys.named("jobs")).arg(cursor).arg("COUNT").arg(limit.max(1));
+        let mut values = Values::of("HSCAN", store.steps.command(&command).await?)?;
         let next = values.number()?;
         let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
-        self.steps.tell(&values);
+        store.steps.tell(&values);
         Ok(JobsPage { next: (next != 0).then_some(next), jobs })
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::RedisStore;
@@ -10,21 +9,22 @@ use super::reply::Values;
 use super::steps::Steps;
 use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState};
-use crate::model::settings::{Settings, ShutdownFlag};
+use crate::model::settings::ShutdownFlag;
 use crate::store::{
-    Bootstrapped, Expired, JoinRequest, Membership, Raised, Reaped, Renewal, Result, Seat, Seen,
-    SettingChange, StoreError, check_batch,
+    Bootstrap, Bootstrapped, ChangeSettings, Cordon, Drain, Expire, Expired, Join, OnRedis, OpenNormal,
+    RaiseLevel, Raised, ReadStatuses, Reap, Reaped, Recover, Renew, Renewal, Result, Seat, Seen,
+    SettingChange, Settle, StoreError,
 };
 
-#[async_trait]
-impl Membership for RedisStore {
-    async fn bootstrap(&self, seen: Seen, run_id: &str, settings: &Settings) -> Result<Bootstrapped> {
-        let mut call = self.open.scripts.bootstrap.call(&[]);
+impl OnRedis for Bootstrap {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Bootstrapped> {
+        let &Self { seen, ref run_id, ref settings } = self;
+        let mut call = store.open.scripts.bootstrap.call(&[]);
         call.arg(seen.token.0).arg(seen.incarnation.0).arg(run_id).arg(seen.closed.0).arg(seen.floor);
         for (name, value) in settings.fields() {
             call.arg(name).arg(value);
         }
-        let reply = self.open.run("bootstrap", call).await?;
+        let reply = store.open.run("bootstrap", call).await?;
         let created = match reply.code() {
             b"CREATED" => true,
             b"EXISTS" => false,
@@ -32,9 +32,12 @@ impl Membership for RedisStore {
         };
         Ok(Bootstrapped { incarnation: Incarnation(reply.values().number()?), created })
     }
+}
 
-    async fn recover(&self, inc: Incarnation, seen: Seen, run_id: &str, lost: &str) -> Result<Incarnation> {
-        let mut call = self.open.scripts.recover.call(&[]);
+impl OnRedis for Recover {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Incarnation> {
+        let &Self { seen, ref run_id, ref lost } = self;
+        let mut call = store.open.scripts.recover.call(&[]);
         call.arg(inc.0)
             .arg(seen.token.0)
             .arg(seen.incarnation.0)
@@ -42,30 +45,38 @@ impl Membership for RedisStore {
             .arg(seen.closed.0)
             .arg(lost)
             .arg(seen.floor);
-        Ok(Incarnation(self.open.run("recover", call).await?.ok()?.number()?))
+        Ok(Incarnation(store.open.run("recover", call).await?.ok()?.number()?))
     }
+}
 
-    async fn open_normal(&self, inc: Incarnation) -> Result<Option<WorkerId>> {
-        let mut call = self.steps.scripts.open_normal.call(&[]);
+impl OnRedis for OpenNormal {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Option<WorkerId>> {
+        let mut call = store.steps.scripts.open_normal.call(&[]);
         call.arg(inc.0);
-        let reply = self.steps.run("open_normal", call).await?;
+        let reply = store.steps.run("open_normal", call).await?;
         match reply.code() {
             b"WAIT" => Ok(Some(WorkerId(reply.values().number()?))),
             _ => reply.ok().map(|_| None),
         }
     }
+}
 
-    async fn change_settings(&self, inc: Incarnation, changes: &[SettingChange]) -> Result<Revision> {
-        let mut call = self.steps.scripts.change_settings.call(&[]);
+impl OnRedis for ChangeSettings {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Revision> {
+        let Self { changes } = self;
+        let mut call = store.steps.scripts.change_settings.call(&[]);
         call.arg(inc.0);
         for SettingChange { name, from, to } in changes {
             call.arg(name).arg(from).arg(to);
         }
-        Ok(Revision(self.steps.run("change_settings", call).await?.ok()?.number()?))
+        Ok(Revision(store.steps.run("change_settings", call).await?.ok()?.number()?))
     }
+}
 
-    async fn join(&self, inc: Incarnation, request: &JoinRequest) -> Result<Seat> {
-        let mut call = self.steps.scripts.join.call(&[]);
+impl OnRedis for Join {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Seat> {
+        let Self { request } = self;
+        let mut call = store.steps.scripts.join.call(&[]);
         let preferred = request.preferred.map(|slot| slot.to_string()).unwrap_or_default();
         call.arg(inc.0)
             .arg(request.nonce.as_str())
@@ -76,22 +87,28 @@ impl Membership for RedisStore {
         for (name, value) in request.settings.fields() {
             call.arg(name).arg(value);
         }
-        let mut values = self.steps.run("join", call).await?.ok()?;
+        let mut values = store.steps.run("join", call).await?.ok()?;
         let worker = WorkerId(values.number()?);
         seat(worker, &mut values)
     }
+}
 
-    async fn cordon(&self, inc: Incarnation, seen: Revision, node: &NodeName, on: bool) -> Result<()> {
-        let mut call = self.steps.scripts.cordon.call(&[]);
+impl OnRedis for Cordon {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<()> {
+        let &Self { seen, ref node, on } = self;
+        let mut call = store.steps.scripts.cordon.call(&[]);
         call.arg(inc.0).arg(seen.0).arg(node.as_str()).arg(u8::from(on));
-        self.steps.run("cordon", call).await?.ok()?;
+        store.steps.run("cordon", call).await?.ok()?;
         Ok(())
     }
+}
 
-    async fn raise_level(&self, inc: Incarnation, level: u32) -> Result<Raised> {
-        let mut call = self.steps.scripts.raise_level.call(&[]);
+impl OnRedis for RaiseLevel {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Raised> {
+        let &Self { level } = self;
+        let mut call = store.steps.scripts.raise_level.call(&[]);
         call.arg(inc.0).arg(level);
-        let reply = self.steps.run("raise_level", call).await?;
+        let reply = store.steps.run("raise_level", call).await?;
         match reply.code() {
             b"BELOW" => {
                 let mut values = reply.values();
@@ -100,17 +117,22 @@ impl Membership for RedisStore {
             _ => Ok(Raised::Floor(reply.ok()?.level()?)),
         }
     }
+}
 
-    async fn settle(&self, inc: Incarnation, worker: WorkerId) -> Result<Seat> {
-        let mut call = self.steps.scripts.settle.call(&[]);
+impl OnRedis for Settle {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Seat> {
+        let &Self { worker } = self;
+        let mut call = store.steps.scripts.settle.call(&[]);
         call.arg(inc.0).arg(worker.0);
-        seat(worker, &mut self.steps.run("settle", call).await?.ok()?)
+        seat(worker, &mut store.steps.run("settle", call).await?.ok()?)
     }
+}
 
-    async fn statuses(&self) -> Result<BTreeMap<String, Bytes>> {
+impl OnRedis for ReadStatuses {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<BTreeMap<String, Bytes>> {
         let mut command = redis::cmd("HGETALL");
-        command.arg(self.steps.keys.named("nodes"));
-        let mut values = Values::of("HGETALL", self.steps.command(&command).await?)?;
+        command.arg(store.steps.keys.named("nodes"));
+        let mut values = Values::of("HGETALL", store.steps.command(&command).await?)?;
         let mut statuses = BTreeMap::new();
         while values.len() > 0 {
             let (node, status) = (values.bytes()?, values.bytes()?);
@@ -118,53 +140,50 @@ impl Membership for RedisStore {
         }
         Ok(statuses)
     }
+}
 
-    async fn renew_saying(
-        &self,
-        inc: Incarnation,
-        seen: Seen,
-        node: Option<&NodeName>,
-        workers: &[WorkerId],
-        status: &Bytes,
-    ) -> Result<Renewal> {
-        let blessed = self.blessed.borrow().clone();
-        let renewal = renew(&self.steps, inc, seen, node, workers, status).await?;
+impl OnRedis for Renew {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Renewal> {
+        let &Self { seen, ref node, ref workers, ref status } = self;
+        let node = node.as_ref();
+        let blessed = store.blessed.borrow().clone();
+        let renewal = renew(&store.steps, inc, seen, node, workers, status).await?;
         // A server that is demoted and promoted again closes no connection.
         if blessed.as_deref() != Some(&*renewal.run_id) {
             return Err(StoreError::OtherServer { run_id: renewal.run_id });
         }
         Ok(renewal)
     }
+}
 
-    async fn drain_all(&self, inc: Incarnation, workers: &[WorkerId]) -> Result<Vec<Option<Member>>> {
-        check_batch(workers.len())?;
+impl OnRedis for Drain {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<Option<Member>>> {
+        let Self { workers } = self;
         if workers.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = self.steps.scripts.drain.call(&[]);
+        let mut call = store.steps.scripts.drain.call(&[]);
         call.arg(inc.0);
         for worker in workers {
             call.arg(worker.0);
         }
-        let mut values = self.steps.run("drain", call).await?.ok()?;
+        let mut values = store.steps.run("drain", call).await?.ok()?;
         workers.iter().map(|_| values.some_member()).collect()
     }
+}
 
-    async fn expire_all(
-        &self,
-        inc: Incarnation,
-        workers: &[(WorkerId, Option<u64>)],
-    ) -> Result<Vec<Expired>> {
-        check_batch(workers.len())?;
+impl OnRedis for Expire {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<Expired>> {
+        let Self { workers } = self;
         if workers.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = self.steps.scripts.expire.call(&[]);
+        let mut call = store.steps.scripts.expire.call(&[]);
         call.arg(inc.0);
         for (worker, seq) in workers {
             call.arg(worker.0).arg(seq.map(|seq| seq.to_string()).unwrap_or_default());
         }
-        let mut values = self.steps.run("expire", call).await?.ok()?;
+        let mut values = store.steps.run("expire", call).await?.ok()?;
         values.letters(workers.len(), "ends of workers", |letter, _| {
             Ok(match letter {
                 b'D' => Some(Expired::Done),
@@ -174,11 +193,14 @@ impl Membership for RedisStore {
             })
         })
     }
+}
 
-    async fn reap(&self, inc: Incarnation, worker: WorkerId, limit: usize) -> Result<Reaped> {
-        let mut call = self.steps.scripts.reap.call(&[self.steps.keys.worker(worker)]);
+impl OnRedis for Reap {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Reaped> {
+        let &Self { worker, limit } = self;
+        let mut call = store.steps.scripts.reap.call(&[store.steps.keys.worker(worker)]);
         call.arg(inc.0).arg(worker.0).arg(limit);
-        let reply = self.steps.run("reap", call).await?;
+        let reply = store.steps.run("reap", call).await?;
         let done = match reply.code() {
             b"GONE" => return Ok(Reaped { done: true, count: 0, outcomes: Vec::new() }),
             b"DONE" => true,
@@ -187,7 +209,7 @@ impl Membership for RedisStore {
         };
         let mut values = reply.values();
         let reaped = Reaped { done, count: values.number()? as usize, outcomes: values.outcomes()? };
-        self.steps.tell(&values);
+        store.steps.tell(&values);
         Ok(reaped)
     }
 }

@@ -1,53 +1,41 @@
 //! Messages to the owner of a job: stop and notify, and the owner's take.
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use tenure_streaming::EntryId;
 
 use super::RedisStore;
 use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets, column};
-use crate::model::id::{Incarnation, JobKey, NodeName, Revision, WorkerId};
+use crate::model::id::{Incarnation, NodeName, WorkerId};
 use crate::store::{
-    Messages, NotifyItem, NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Result, StopItem, StopReply,
-    TakeItem, Taken, Turn, Waiting,
+    DropNotifications, Notify, NotifyOrStart, NotifyOrStartReply, NotifyReply, OnRedis, ReadNotifications,
+    Result, Stop, StopItem, StopReply, Take, Taken, Turn, Waiting,
 };
 
-#[async_trait]
-impl Messages for RedisStore {
-    async fn stop(
-        &self,
-        inc: Incarnation,
-        repeat: bool,
-        waiting: Option<&NodeName>,
-        items: &[StopItem],
-    ) -> Result<Vec<StopReply>> {
-        stop(&self.steps, inc, None, repeat, waiting, items).await
+impl OnRedis for Stop {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<StopReply>> {
+        let &Self { ref turn, repeat, ref waiting, ref items } = self;
+        let turn = turn.as_ref();
+        let waiting = waiting.as_ref();
+        stop(&store.steps, inc, turn, repeat, waiting, items).await
     }
+}
 
-    async fn stop_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[StopItem],
-    ) -> Result<Vec<StopReply>> {
-        stop(&self.steps, inc, Some(turn), false, None, items).await
-    }
-
-    async fn notify(&self, inc: Incarnation, items: &[NotifyItem]) -> Result<Vec<NotifyReply>> {
+impl OnRedis for Notify {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<NotifyReply>> {
+        let Self { items } = self;
         if items.is_empty() {
             return Ok(Vec::new());
         }
         let mut targets = Targets::new();
         let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
         let mut call =
-            self.steps.scripts.notify.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+            store.steps.scripts.notify.call(&targets.keys(|worker| store.steps.keys.worker(*worker)));
         call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
         call.args(targets.iter().map(|worker| worker.0));
         call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| &*item.body));
-        let mut values = self.steps.run("notify", call).await?.ok()?;
+        let mut values = store.steps.run("notify", call).await?.ok()?;
         values.letters(items.len(), "notifications' answers", |letter, owners| {
             Ok(Some(match letter {
                 b'K' => NotifyReply::Kept,
@@ -60,28 +48,26 @@ impl Messages for RedisStore {
             }))
         })
     }
+}
 
-    async fn notify_or_start(
-        &self,
-        inc: Incarnation,
-        ring: Revision,
-        items: &[NotifyOrStartItem],
-    ) -> Result<Vec<NotifyOrStartReply>> {
+impl OnRedis for NotifyOrStart {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<NotifyOrStartReply>> {
+        let &Self { ring, ref items } = self;
         if items.is_empty() {
             return Ok(Vec::new());
         }
         let mut targets = Targets::new();
         let guesses: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
         let workers: Vec<_> = items.iter().map(|item| targets.number(item.start.worker)).collect();
-        let script = &self.steps.scripts.notify_or_start;
-        let mut call = script.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        let script = &store.steps.scripts.notify_or_start;
+        let mut call = script.call(&targets.keys(|worker| store.steps.keys.worker(*worker)));
         call.arg(inc.0).arg(ring.0).arg(targets.iter().len()).arg(column(guesses)?).arg(column(workers)?);
         call.args(targets.iter().map(|worker| worker.0));
         let starts = || items.iter().map(|item| &item.start);
         call.args(starts().map(|start| start.key.as_bytes())).args(starts().map(|start| start.id.as_str()));
         call.args(starts().map(|start| start.not_after)).args(starts().map(|start| &*start.payload));
         call.args(items.iter().map(|item| &*item.body));
-        let mut values = self.steps.run("notify_or_start", call).await?.ok()?;
+        let mut values = store.steps.run("notify_or_start", call).await?.ok()?;
         values.letters(items.len(), "notifications' answers", |letter, owners| {
             Ok(Some(match letter {
                 b'K' => NotifyOrStartReply::Kept,
@@ -100,19 +86,16 @@ impl Messages for RedisStore {
             }))
         })
     }
+}
 
-    async fn take(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        items: &[TakeItem],
-    ) -> Result<Vec<Option<Taken>>> {
-        let mut call = self.steps.scripts.take.call(&[self.steps.keys.worker(worker)]);
+impl OnRedis for Take {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<Option<Taken>>> {
+        let &Self { worker, ref finished, ref items } = self;
+        let mut call = store.steps.scripts.take.call(&[store.steps.keys.worker(worker)]);
         owner(&mut call, inc, worker, finished);
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.ack));
-        let mut values = self.steps.run("take", call).await?.ok()?;
+        let mut values = store.steps.run("take", call).await?.ok()?;
         values.letters(items.len(), "takes' answers", |letter, values| {
             Ok(Some(match letter {
                 b'S' => None,
@@ -123,11 +106,14 @@ impl Messages for RedisStore {
             }))
         })
     }
+}
 
-    async fn notifications(&self, key: &JobKey, from: u64) -> Result<Waiting> {
-        let mut call = self.steps.scripts.notifications.call(&[]);
+impl OnRedis for ReadNotifications {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Waiting> {
+        let &Self { ref key, from } = self;
+        let mut call = store.steps.scripts.notifications.call(&[]);
         call.arg(key.as_bytes()).arg(from);
-        let reply = self.steps.run("notifications", call).await?;
+        let reply = store.steps.run("notifications", call).await?;
         match reply.code() {
             b"NONE" => Ok(Waiting::Absent),
             b"BAD" => Ok(Waiting::Bad),
@@ -139,11 +125,14 @@ impl Messages for RedisStore {
             }
         }
     }
+}
 
-    async fn drop_notifications(&self, inc: Incarnation, key: &JobKey, through: u64) -> Result<Option<u64>> {
-        let mut call = self.steps.scripts.drop_notifications.call(&[]);
+impl OnRedis for DropNotifications {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Option<u64>> {
+        let &Self { ref key, through } = self;
+        let mut call = store.steps.scripts.drop_notifications.call(&[]);
         call.arg(inc.0).arg(key.as_bytes()).arg(through);
-        let reply = self.steps.run("drop_notifications", call).await?;
+        let reply = store.steps.run("drop_notifications", call).await?;
         if reply.code() == b"NONE" { Ok(None) } else { reply.ok()?.number().map(Some) }
     }
 }

@@ -152,7 +152,7 @@ impl RedisStore {
     }
 
     /// The same pool with the same blessing, over new connections. They are made on the runtime that uses them.
-    fn over_own_connections(&self) -> Self {
+    pub(super) fn over_own_connections(&self) -> Self {
         let guarded = guarded(&self.client, &self.blessed);
         let over = |steps: &Steps, client: &Client| Steps { connection: client.dedicated(), ..steps.clone() };
         Self {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use redis::Value;
 use tenure_connection::Call;
 use tenure_streaming::EntryId;
@@ -13,40 +12,43 @@ use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::Record;
 use crate::store::{
-    BeginReply, Checkpoint, OwnedPage, Ownership, Refusal, ReleaseItem, ReleaseMode, ReleaseReply, Result,
-    WorkerBegins, WorkerBegun, WorkerStarts,
+    Begin, BeginReply, Checkpoint, ListOwned, OnRedis, OwnedPage, Refusal, Release, ReleaseMode,
+    ReleaseReply, Result, Started, WorkerBegins, WorkerBegun,
 };
 
-#[async_trait]
-impl Ownership for RedisStore {
-    async fn begin_all(&self, inc: Incarnation, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
+impl OnRedis for Begin {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<WorkerBegun>> {
+        let Self { begins } = self;
         if begins.is_empty() {
             return Ok(Vec::new());
         }
-        let streams: Vec<_> = begins.iter().map(|of| self.steps.keys.worker(of.worker)).collect();
-        let mut call = self.steps.scripts.begin.call(&streams);
+        let streams: Vec<_> = begins.iter().map(|of| store.steps.keys.worker(of.worker)).collect();
+        let mut call = store.steps.scripts.begin.call(&streams);
         call.arg(inc.0).arg(begins.len()).args(begins.iter().map(|of| of.worker.0));
         call.args(begins.iter().map(|of| of.finished.len())).args(begins.iter().map(|of| of.jobs.len()));
         let jobs = || begins.iter().flat_map(|of| &of.jobs);
         tokens(&mut call, jobs().map(|(_, token)| *token))?;
         call.args(begins.iter().flat_map(|of| &of.finished).map(ToString::to_string));
         call.args(jobs().map(|(key, _)| key.as_bytes()));
-        begun_all(self.steps.run("begin", call).await?, begins)
+        begun_all(store.steps.run("begin", call).await?, begins)
     }
+}
 
-    async fn started_all(&self, inc: Incarnation, starts: &[WorkerStarts]) -> Result<Vec<bool>> {
+impl OnRedis for Started {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<bool>> {
+        let Self { starts } = self;
         let items: Vec<_> = starts.iter().flat_map(|of| &of.items).collect();
         if items.is_empty() {
             return Ok(Vec::new());
         }
         let mut targets = Targets::new();
         let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
-        let mut call = self.steps.scripts.started.call(&targets.keys(|node| self.steps.keys.node_of(node)));
+        let mut call = store.steps.scripts.started.call(&targets.keys(|node| store.steps.keys.node_of(node)));
         call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
         call.args(starts.iter().map(|of| of.items.len()));
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(numbers)?).args(items.iter().map(|item| item.key.as_bytes()));
-        let mut values = self.steps.run("started", call).await?.ok()?;
+        let mut values = store.steps.run("started", call).await?.ok()?;
         values.letters(items.len(), "starts' answers", |letter, _| {
             Ok(match letter {
                 b'K' => Some(true),
@@ -55,21 +57,18 @@ impl Ownership for RedisStore {
             })
         })
     }
+}
 
-    async fn release(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        finished: &[EntryId],
-        items: &[ReleaseItem],
-    ) -> Result<Vec<ReleaseReply>> {
+impl OnRedis for Release {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<ReleaseReply>> {
+        let &Self { worker, ref finished, ref items } = self;
         let mut targets = Targets::new();
         let numbers: Vec<_> = items
             .iter()
             .map(|item| (targets.number(item.tell.as_ref()), targets.number(item.tell_stopper.as_ref())))
             .collect();
-        let mut streams = vec![self.steps.keys.worker(worker)];
-        streams.extend(targets.keys(|node| self.steps.keys.node_of(node)));
+        let mut streams = vec![store.steps.keys.worker(worker)];
+        streams.extend(targets.keys(|node| store.steps.keys.node_of(node)));
         // Most jobs of a call leave in the same way, so it is named once.
         let mut ways = Targets::new();
         let way_of: Vec<_> = items
@@ -85,7 +84,7 @@ impl Ownership for RedisStore {
                 ways.number(Some((mode, item.cause, delay, dispatcher, stopper, result, item.ran, rests)))
             })
             .collect();
-        let mut call = self.steps.scripts.release.call(&streams);
+        let mut call = store.steps.scripts.release.call(&streams);
         owner(&mut call, inc, worker, finished);
         call.arg(ways.iter().len());
         for &(mode, cause, delay, dispatcher, stopper, result, ran, rests) in ways.iter() {
@@ -94,7 +93,7 @@ impl Ownership for RedisStore {
         }
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
-        let mut values = self.steps.run("release", call).await?.ok()?;
+        let mut values = store.steps.run("release", call).await?.ok()?;
         values.letters(items.len(), "releases' answers", |letter, _| {
             Ok(Some(match letter {
                 b'D' => ReleaseReply::Deleted,
@@ -107,20 +106,18 @@ impl Ownership for RedisStore {
             }))
         })
     }
+}
 
-    async fn owned(
-        &self,
-        inc: Incarnation,
-        worker: WorkerId,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<OwnedPage> {
-        let mut call = self.steps.scripts.owned.call(&[]);
+impl OnRedis for ListOwned {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<OwnedPage> {
+        let &Self { worker, ref after, limit } = self;
+        let after = after.as_ref();
+        let mut call = store.steps.scripts.owned.call(&[]);
         call.arg(inc.0).arg(worker.0).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
-        let mut values = self.steps.run("owned", call).await?.ok()?;
+        let mut values = store.steps.run("owned", call).await?.ok()?;
         let more = values.number()? == 1;
         let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
-        self.steps.tell(&values);
+        store.steps.tell(&values);
         let next = jobs.last().filter(|_| more).map(|(key, _)| key.clone());
         Ok(OwnedPage { next, jobs })
     }

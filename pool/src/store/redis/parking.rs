@@ -1,28 +1,26 @@
 //! Parked jobs: retries and listings. And what operators want of single jobs.
 
-use async_trait::async_trait;
-
 use super::RedisStore;
 use super::steps::{Targets, column};
-use crate::model::id::{DispatchId, Incarnation, JobKey};
+use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::Record;
 use crate::store::{
-    Parked, ParkedPage, Parking, Pause, Result, SteerItem, SteerReply, UnparkReply, check_batch,
+    ListParked, OnRedis, Parked, ParkedPage, Pause, ReadPauses, Result, Steer, SteerReply, Unpark,
+    UnparkReply,
 };
 
-#[async_trait]
-impl Parking for RedisStore {
-    async fn unpark(&self, inc: Incarnation, jobs: &[(JobKey, DispatchId)]) -> Result<Vec<UnparkReply>> {
+impl OnRedis for Unpark {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<UnparkReply>> {
+        let Self { jobs } = self;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        check_batch(jobs.len())?;
-        let mut call = self.steps.scripts.unpark.call(&[]);
+        let mut call = store.steps.scripts.unpark.call(&[]);
         call.arg(inc.0);
         for (key, id) in jobs {
             call.arg(key.as_bytes()).arg(id.as_str());
         }
-        let mut values = self.steps.run("unpark", call).await?.items(jobs.len())?;
+        let mut values = store.steps.run("unpark", call).await?.items(jobs.len())?;
         jobs.iter()
             .map(|_| {
                 values.parsed("an unpark's answer", |text| {
@@ -39,14 +37,18 @@ impl Parking for RedisStore {
             })
             .collect()
     }
+}
 
-    async fn steer(&self, inc: Incarnation, items: &[SteerItem]) -> Result<Vec<SteerReply>> {
+impl OnRedis for Steer {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<SteerReply>> {
+        let Self { items } = self;
         if items.is_empty() {
             return Ok(Vec::new());
         }
         let mut targets = Targets::new();
         let numbers: Vec<_> = items.iter().map(|item| targets.number(item.guess)).collect();
-        let mut call = self.steps.scripts.steer.call(&targets.keys(|worker| self.steps.keys.worker(*worker)));
+        let mut call =
+            store.steps.scripts.steer.call(&targets.keys(|worker| store.steps.keys.worker(*worker)));
         call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
         call.arg(items.iter().map(|item| item.way.letter()).collect::<String>());
         call.args(targets.iter().map(|worker| worker.0));
@@ -54,7 +56,7 @@ impl Parking for RedisStore {
         call.args(items.iter().map(|item| item.id.as_str()));
         call.args(items.iter().map(|item| item.token.0)).args(items.iter().map(|item| item.since));
         call.args(items.iter().map(|item| &*item.reason));
-        let mut values = self.steps.run("steer", call).await?.ok()?;
+        let mut values = store.steps.run("steer", call).await?.ok()?;
         values.letters(items.len(), "a steer's answers", |letter, _| {
             Ok(Some(match letter {
                 b'K' => SteerReply::Told,
@@ -70,27 +72,33 @@ impl Parking for RedisStore {
             }))
         })
     }
+}
 
-    async fn parked_page(&self, cursor: u64, limit: usize) -> Result<ParkedPage> {
-        let mut call = self.steps.scripts.parked.call(&[]);
+impl OnRedis for ListParked {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<ParkedPage> {
+        let &Self { cursor, limit } = self;
+        let mut call = store.steps.scripts.parked.call(&[]);
         call.arg(cursor).arg(limit.max(1));
-        let mut values = self.steps.run("parked", call).await?.ok()?;
+        let mut values = store.steps.run("parked", call).await?.ok()?;
         let next = values.number()?;
         let jobs = values.groups(3, |job| {
             let (key, error) = (job.key()?, String::from_utf8_lossy(&job.bytes()?).into_owned());
             Ok(Parked { key, error, record: Record::parse(&job.bytes()?) })
         })?;
-        self.steps.tell(&values);
+        store.steps.tell(&values);
         Ok(ParkedPage { next: (next != 0).then_some(next), jobs })
     }
+}
 
-    async fn pauses(&self, keys: &[JobKey]) -> Result<Vec<Pause>> {
+impl OnRedis for ReadPauses {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Vec<Pause>> {
+        let Self { keys } = self;
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = self.steps.scripts.pauses.call(&[]);
+        let mut call = store.steps.scripts.pauses.call(&[]);
         call.args(keys.iter().map(JobKey::as_bytes));
-        let mut values = self.steps.run("pauses", call).await?.items(2 * keys.len())?;
+        let mut values = store.steps.run("pauses", call).await?.items(2 * keys.len())?;
         let pauses = keys.iter().map(|_| {
             let (until, error) = (values.number_or_empty()?, values.bytes()?);
             let error = (!error.is_empty()).then(|| String::from_utf8_lossy(&error).into_owned());

@@ -2,24 +2,26 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tenure_connection::Call;
 
 use super::RedisStore;
 use super::reply::Values;
-use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
+use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::Record;
 use crate::store::{
-    PlannedPage, Result, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleState, Schedules, TermItem,
-    TermReply, Terms, TickReply, Turn,
+    ChangeSchedule, HoldTurns, ListPlanned, OnRedis, PlannedPage, ReadSchedules, Result, ScheduleChange,
+    ScheduleEntry, ScheduleKey, ScheduleState, TakeTick, TermItem, TermReply, Terms, TickReply, Turn,
 };
 
-#[async_trait]
-impl Schedules for RedisStore {
-    async fn schedules(&self) -> Result<Vec<(ScheduleKey, ScheduleEntry)>> {
+impl OnRedis for ReadSchedules {
+    async fn on_redis(
+        &self,
+        store: &RedisStore,
+        _: Incarnation,
+    ) -> Result<Vec<(ScheduleKey, ScheduleEntry)>> {
         let mut command = redis::cmd("HGETALL");
-        command.arg(self.steps.keys.named("schedules"));
-        let mut values = Values::of("HGETALL", self.steps.command(&command).await?)?;
+        command.arg(store.steps.keys.named("schedules"));
+        let mut values = Values::of("HGETALL", store.steps.command(&command).await?)?;
         let mut schedules = Vec::with_capacity(values.len() / 2);
         while values.len() > 0 {
             let (name, entry) = (values.bytes()?, values.bytes()?);
@@ -30,14 +32,12 @@ impl Schedules for RedisStore {
         }
         Ok(schedules)
     }
+}
 
-    async fn sched(
-        &self,
-        inc: Incarnation,
-        schedule: &ScheduleKey,
-        change: &ScheduleChange,
-    ) -> Result<ScheduleState> {
-        let mut call = self.steps.scripts.sched.call(&[]);
+impl OnRedis for ChangeSchedule {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<ScheduleState> {
+        let Self { schedule, change } = self;
+        let mut call = store.steps.scripts.sched.call(&[]);
         call.arg(inc.0).arg(schedule.to_string());
         match change {
             ScheduleChange::Create { period, first } => {
@@ -50,7 +50,7 @@ impl Schedules for RedisStore {
                 call.arg("end").arg(id.0).arg(term.map_or(String::new(), |term| term.to_string()));
             }
         }
-        let reply = self.steps.run("sched", call).await?;
+        let reply = store.steps.run("sched", call).await?;
         match reply.code() {
             b"NONE" => Ok(ScheduleState::Ended),
             b"BAD" => {
@@ -63,9 +63,12 @@ impl Schedules for RedisStore {
             }
         }
     }
+}
 
-    async fn term(&self, inc: Incarnation, node: &NodeName, items: &[TermItem]) -> Result<Terms> {
-        let mut call = self.steps.scripts.term.call(&[]);
+impl OnRedis for HoldTurns {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Terms> {
+        let Self { node, items } = self;
+        let mut call = store.steps.scripts.term.call(&[]);
         call.arg(inc.0).arg(node.as_str());
         for TermItem { schedule, id, life, leave, seen } in items {
             call.arg(schedule.to_string()).arg(id.0).arg(*life);
@@ -73,7 +76,7 @@ impl Schedules for RedisStore {
             call.arg(seen.map_or(String::new(), |(term, _)| term.to_string()));
             call.arg(seen.map_or(0, |(_, seq)| seq));
         }
-        let mut values = self.steps.run("term", call).await?.items(items.len() + 1)?;
+        let mut values = store.steps.run("term", call).await?.items(items.len() + 1)?;
         let now = values.number()?;
         let reply = |text: &str| {
             Some(match text {
@@ -89,17 +92,14 @@ impl Schedules for RedisStore {
         let replies = items.iter().map(|_| values.parsed("a term's answer", reply)).collect::<Result<_>>()?;
         Ok(Terms { now, replies })
     }
+}
 
-    async fn tick(
-        &self,
-        inc: Incarnation,
-        schedule: &ScheduleKey,
-        (id, term): (ScheduleId, Term),
-        number: u64,
-    ) -> Result<TickReply> {
-        let mut call = self.steps.scripts.tick.call(&[]);
+impl OnRedis for TakeTick {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<TickReply> {
+        let &Self { ref schedule, turn: (id, term), number } = self;
+        let mut call = store.steps.scripts.tick.call(&[]);
         call.arg(inc.0).arg(schedule.to_string()).arg(id.0).arg(term.0).arg(number);
-        let reply = self.steps.run("tick", call).await?;
+        let reply = store.steps.run("tick", call).await?;
         let due = match reply.code() {
             b"DUE" => true,
             b"WAIT" => false,
@@ -108,17 +108,15 @@ impl Schedules for RedisStore {
         let mut values = reply.values();
         Ok(TickReply { due, now: values.number()?, entry: entry(&mut values)? })
     }
+}
 
-    async fn planned(
-        &self,
-        inc: Incarnation,
-        plan: &ScheduleName,
-        after: Option<&JobKey>,
-        limit: usize,
-    ) -> Result<PlannedPage> {
-        let mut call = self.steps.scripts.planned.call(&[]);
+impl OnRedis for ListPlanned {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<PlannedPage> {
+        let &Self { ref plan, ref after, limit } = self;
+        let after = after.as_ref();
+        let mut call = store.steps.scripts.planned.call(&[]);
         call.arg(inc.0).arg(plan.as_str()).arg(after.map_or(&[][..], JobKey::as_bytes)).arg(limit);
-        let mut values = self.steps.run("planned", call).await?.ok()?;
+        let mut values = store.steps.run("planned", call).await?.ok()?;
         let more = values.number()? == 1;
         let mut list = values.list()?;
         let mut jobs = Vec::with_capacity(list.len() / 2);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 use tenure_connection::{ServerInfo, Version};
@@ -15,7 +14,9 @@ use super::script::Clock;
 use crate::model::id::{Incarnation, Revision};
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
-use crate::store::{PoolState, Result, ServerIdentity, Store, StoreError};
+use crate::store::{
+    OnRedis, PoolState, ReadIdentity, ReadState, ReadTime, Result, ServerIdentity, StoreError, Survey,
+};
 
 const OLDEST: Version = Version { major: 7, minor: 0, patch: 0 };
 pub(super) const POLICY: &str = "noeviction";
@@ -38,13 +39,12 @@ pub enum UnsuitableServer {
     },
 }
 
-#[async_trait]
-impl Store for RedisStore {
-    async fn pool_state(&self) -> Result<PoolState> {
+impl OnRedis for ReadState {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<PoolState> {
         let mut command = redis::cmd("HMGET");
-        command.arg(self.open.keys.named("pool"));
+        command.arg(store.open.keys.named("pool"));
         command.arg(&["incarnation", "phase", "workers_revision", "settings_revision", "server", "closed"]);
-        let value = self.open.command(&command).await?;
+        let value = store.open.command(&command).await?;
         let Value::Array(mut fields) = value else { return Err(unexpected("HMGET", "six values", &value)) };
         if fields.len() != 6 {
             return Err(unexpected("HMGET", "six values", &Value::Array(fields)));
@@ -67,9 +67,11 @@ impl Store for RedisStore {
             closed: closed.unwrap_or_default(),
         })
     }
+}
 
-    async fn server_identity(&self) -> Result<ServerIdentity> {
-        let info = self.info().await?;
+impl OnRedis for ReadIdentity {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<ServerIdentity> {
+        let info = store.info().await?;
         Ok(ServerIdentity {
             promoted: info.was_promoted(),
             uptime: info.uptime,
@@ -77,8 +79,34 @@ impl Store for RedisStore {
             run_id: info.identity.into(),
         })
     }
+}
 
-    async fn server_checks(&self) -> Result<()> {
+impl OnRedis for Survey {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<(PoolState, ServerIdentity)> {
+        Ok((ReadState.on_redis(store, inc).await?, ReadIdentity.on_redis(store, inc).await?))
+    }
+}
+
+impl OnRedis for ReadTime {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<u64> {
+        match store.clock {
+            Clock::Server => {
+                let reply =
+                    store.steps.connection.command_at(store.steps.keys.prefix(), &redis::cmd("TIME")).await;
+                let mut values = Values::of("TIME", reply.map_err(failed)?)?;
+                Ok(values.number()?.saturating_mul(1_000).saturating_add(values.number()? / 1_000))
+            }
+            Clock::Key => {
+                let reply =
+                    store.steps.command(redis::cmd("GET").arg(store.steps.keys.named("clock"))).await?;
+                Values::of("GET", redis::Value::Array(vec![reply]))?.number()
+            }
+        }
+    }
+}
+
+impl RedisStore {
+    pub(in crate::store) async fn server_checks(&self) -> Result<()> {
         let info = self.info().await?;
         if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
             return Err(StoreError::Unusable(Arc::new(unsuitable)));
@@ -89,54 +117,35 @@ impl Store for RedisStore {
         Ok(())
     }
 
-    fn bless(&self, run_id: &str) {
+    pub(in crate::store) fn bless(&self, run_id: &str) {
         self.blessed.send_replace(Some(run_id.into()));
     }
 
-    fn blessed(&self) -> Option<Box<str>> {
+    pub(in crate::store) fn blessed(&self) -> Option<Box<str>> {
         self.blessed.borrow().clone()
     }
 
-    async fn server_time(&self) -> Result<u64> {
-        match self.clock {
-            Clock::Server => {
-                let reply =
-                    self.steps.connection.command_at(self.steps.keys.prefix(), &redis::cmd("TIME")).await;
-                let mut values = Values::of("TIME", reply.map_err(failed)?)?;
-                Ok(values.number()?.saturating_mul(1_000).saturating_add(values.number()? / 1_000))
-            }
-            Clock::Key => {
-                let reply = self.steps.command(redis::cmd("GET").arg(self.steps.keys.named("clock"))).await?;
-                Values::of("GET", redis::Value::Array(vec![reply]))?.number()
-            }
-        }
-    }
-
-    fn members(&self) -> watch::Receiver<Arc<Members>> {
+    pub(in crate::store) fn members(&self) -> watch::Receiver<Arc<Members>> {
         self.maps.members()
     }
 
-    fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+    pub(in crate::store) fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
         self.maps.settings()
     }
 
-    fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+    pub(in crate::store) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
         self.maps.expect(inc, members, settings);
     }
 
-    fn reread(&self, members: bool) {
+    pub(in crate::store) fn reread(&self, members: bool) {
         self.maps.reread(members);
     }
 
-    fn unfollowed(&self) -> Option<StoreError> {
+    pub(in crate::store) fn unfollowed(&self) -> Option<StoreError> {
         self.maps.trouble()
     }
 
-    fn apart(&self) -> Arc<dyn Store> {
-        Arc::new(self.over_own_connections())
-    }
-
-    async fn close(&self) {
+    pub(in crate::store) async fn close(&self) {
         self.maps.close().await;
         for reads in [&self.pool_reads, &self.node_reads, &self.history_reads] {
             // A read in flight closes its connection itself when its future ends.

@@ -1,26 +1,16 @@
 //! Other payloads for jobs that are there.
 
-use async_trait::async_trait;
-
 use super::messages::owner_named;
 use super::steps::{Steps, Targets, column};
 use super::{RedisStore, schedules};
 use crate::model::id::Incarnation;
-use crate::store::{Result, Turn, UpdateItem, UpdateReply, Updates};
+use crate::store::{OnRedis, Result, Turn, Update, UpdateItem, UpdateReply};
 
-#[async_trait]
-impl Updates for RedisStore {
-    async fn update(&self, inc: Incarnation, items: &[UpdateItem]) -> Result<Vec<UpdateReply>> {
-        update(&self.steps, inc, None, items).await
-    }
-
-    async fn update_planned(
-        &self,
-        inc: Incarnation,
-        turn: &Turn,
-        items: &[UpdateItem],
-    ) -> Result<Vec<UpdateReply>> {
-        update(&self.steps, inc, Some(turn), items).await
+impl OnRedis for Update {
+    async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<UpdateReply>> {
+        let Self { turn, items } = self;
+        let turn = turn.as_ref();
+        update(&store.steps, inc, turn, items).await
     }
 }
 

@@ -1,6 +1,5 @@
 //! Resolves moves against the state, makes each call on both stores, and compares answers and states.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_pool::Cause;
@@ -14,9 +13,10 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::Said as Reply;
 use tenure_pool::store::{
     AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest,
-    LaterPayload, NotifyItem, NotifyOrStartItem, PoolEvent, PoolState, ReleaseItem, ReleaseMode, ReplyItem,
-    SaveItem, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, ShutdownMode,
-    StartedItem, SteerItem, StopItem, Store, TakeItem, TermItem, Text, Turn, UpdateItem, Way, WorkerStarts,
+    LaterPayload, LookUp, NotifyItem, NotifyOrStartItem, PoolEvent, PoolState, ReadHeartbeats, ReadOldest,
+    ReadState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange, ScheduleEntry, ScheduleKey,
+    ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, SteerItem, StopItem, Store, TakeItem,
+    TermItem, Text, Turn, UpdateItem, Way, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -56,7 +56,7 @@ fn settings(max_attempts: u32) -> Settings {
 pub(crate) struct Driver<'a> {
     sides: [&'a Backend; 2],
     /// Clients of level 2.
-    newer: [Arc<dyn Store>; 2],
+    newer: [Store; 2],
     is_newer: bool,
     inc: Incarnation,
     outdated: bool,
@@ -83,8 +83,8 @@ impl<'a> Driver<'a> {
         max_attempts: u32,
     ) -> Result<Self, String> {
         let newer = [memory.newer_client(), redis.newer_client()];
-        memory.bless(&*newer[0]).await;
-        redis.bless(&*newer[1]).await;
+        memory.bless(&newer[0]).await;
+        redis.bless(&newer[1]).await;
         let mut driver = Self {
             sides: [memory, redis],
             newer,
@@ -222,7 +222,7 @@ impl<'a> Driver<'a> {
 
     async fn call(&mut self, step: Step) -> Result<Vec<EntryPair>, String> {
         let inc = Incarnation(self.inc.0 - u64::from(std::mem::take(&mut self.outdated)));
-        let client = |side: usize| if self.is_newer { &*self.newer[side] } else { &*self.sides[side].store };
+        let client = |side: usize| if self.is_newer { &self.newer[side] } else { &self.sides[side].store };
         let memory = perform(client(0), 0, inc, &step).await;
         let redis = perform(client(1), 1, inc, &step).await;
         if memory.text != redis.text {
@@ -440,7 +440,7 @@ impl<'a> Driver<'a> {
             Op::Drain { workers } => Step::Drain(workers.iter().map(|worker| self.worker(*worker)).collect()),
             Op::Leave { worker } => Step::Expire(vec![(self.worker(*worker), None)]),
             Op::Expire { of } => {
-                let counters = self.memory().heartbeats(None).await.unwrap();
+                let counters = self.memory().read(&ReadHeartbeats { workers: None }).await.unwrap();
                 let end = |&(worker, leaves, aim): &(usize, bool, bool)| {
                     let worker = self.worker(worker);
                     let seq = counters.get(&worker).copied().unwrap_or(1) - u64::from(!aim);
@@ -693,21 +693,21 @@ impl<'a> Driver<'a> {
         Incarnation([0, self.inc.0.saturating_sub(1), self.inc.0][which])
     }
 
-    fn memory(&self) -> &dyn Store {
-        &*self.sides[0].store
+    fn memory(&self) -> &Store {
+        &self.sides[0].store
     }
 
     async fn is_recovering(&self) -> bool {
-        matches!(self.memory().pool_state().await, Ok(PoolState::Present { recovering: true, .. }))
+        matches!(self.memory().read(&ReadState).await, Ok(PoolState::Present { recovering: true, .. }))
     }
 
     async fn is_present(&self) -> bool {
-        matches!(self.memory().pool_state().await, Ok(PoolState::Present { .. }))
+        matches!(self.memory().read(&ReadState).await, Ok(PoolState::Present { .. }))
     }
 
     /// The ring's revision and the workers in it.
     async fn ring(&self) -> (Revision, Vec<WorkerId>) {
-        match self.memory().pool_state().await.unwrap() {
+        match self.memory().read(&ReadState).await.unwrap() {
             PoolState::Present { incarnation, members, settings, .. } => {
                 self.memory().expect(incarnation, members, settings);
                 let entries = self.memory().members().borrow().entries.clone();
@@ -723,7 +723,7 @@ impl<'a> Driver<'a> {
     }
 
     async fn record(&self, key: usize) -> Option<Record> {
-        let found = self.memory().lookup(&[(job(key), None)]).await.unwrap();
+        let found = self.memory().read(&LookUp { items: vec![(job(key), None)] }).await.unwrap();
         found.into_iter().next().and_then(|found| found.record)
     }
 
@@ -734,7 +734,7 @@ impl<'a> Driver<'a> {
         }
         let keys = (0..KEYS.len()).map(|step| (key + step) % KEYS.len());
         let asked: Vec<_> = keys.clone().map(|key| (job(key), None)).collect();
-        let found = self.memory().lookup(&asked).await.unwrap();
+        let found = self.memory().read(&LookUp { items: asked.clone() }).await.unwrap();
         let records: Vec<_> = keys.zip(found).filter_map(|(key, found)| Some((key, found.record?))).collect();
         let fits = |record: &Record| owner.is_none() || record.owner == owner;
         let rotated = (0..states.len()).map(|step| states[(key + step) % states.len()]);
@@ -798,8 +798,8 @@ impl<'a> Driver<'a> {
 
     /// The oldest entry of a worker's stream, on both stores.
     async fn oldest(&self, worker: WorkerId, wanted: bool) -> Vec<EntryPair> {
-        let memory = self.sides[0].store.oldest_worker_event(worker).await.unwrap();
-        let redis = self.sides[1].store.oldest_worker_event(worker).await.unwrap();
+        let memory = self.sides[0].store.read(&ReadOldest { worker }).await.unwrap();
+        let redis = self.sides[1].store.read(&ReadOldest { worker }).await.unwrap();
         match (memory, redis) {
             (Some(ours), Some(theirs)) if wanted => vec![[ours, theirs]],
             _ => Vec::new(),

@@ -1,6 +1,5 @@
 //! A shutdown that is under way is made to end sooner, by a caller that has no node in the pool.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::try_join_all;
@@ -12,11 +11,11 @@ use crate::core::ctx::RETRY;
 use crate::error::Error;
 use crate::model::id::{Incarnation, NodeName};
 use crate::model::settings::ShardId;
-use crate::store::{Refusal, ShutdownMode, Store, StoreError};
+use crate::store::{Refusal, ShutDown, ShutdownMode, Store, StoreError};
 
 /// A shard that nobody has joined here.
 pub(super) struct Part {
-    store: Arc<dyn Store>,
+    store: Store,
     probe: Probe,
     /// The caller's name.
     name: NodeName,
@@ -96,7 +95,8 @@ impl Part {
                 tokio::time::sleep(RETRY).await;
                 continue;
             }
-            let telling = self.store.shutdown(incarnation, &self.name, ShutdownMode::DropQueued);
+            let hasten = ShutDown { by: self.name.clone(), mode: ShutdownMode::DropQueued };
+            let telling = self.store.run(incarnation, &hasten);
             match tokio::time::timeout(self.limit.rest(), telling).await {
                 Ok(Ok(_)) => return Ok(true),
                 // It has ended, or was recovered, since it was seen.

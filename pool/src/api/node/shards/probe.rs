@@ -9,7 +9,7 @@ use crate::api::node::joining::{Limit, Waiting, check_server};
 use crate::error::Error;
 use crate::model::id::{Incarnation, Revision};
 use crate::model::settings::{ShardId, StoredSettings};
-use crate::store::{PoolState, Store, StoreError};
+use crate::store::{PoolState, ReadIdentity, ReadState, ReadTime, Store, StoreError};
 
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ pub(crate) enum Seen {
 
 /// A way to look at one shard.
 pub(crate) struct Probe {
-    store: Arc<dyn Store>,
+    store: Store,
     /// This look alone uses the store, so it must tell the store which server it may use.
     own: bool,
     /// An inspector looks: the copy of the members must be as new as the copy of the settings, and a refused connection ends
@@ -40,28 +40,28 @@ pub(crate) struct Probe {
 impl Probe {
     /// Looks through a store of its own.
     pub(in crate::api::node) async fn at(
-        store: Arc<dyn Store>,
+        store: Store,
         limit: Limit,
         waiting: Waiting,
     ) -> Result<Self, Error> {
-        check_server(&*store, limit, &waiting).await?;
+        check_server(&store, limit, &waiting).await?;
         Ok(Self { store, own: true, inspects: false, deadline: limit.deadline, waiting: Some(waiting) })
     }
 
     /// Looks through the store of an inspector, which nobody else tells of a new server. The inspector has reached the server,
     /// so the cause of a refused connection lasts: perhaps the server has no room for more clients.
-    pub(crate) fn inspecting(store: Arc<dyn Store>, deadline: Instant) -> Self {
+    pub(crate) fn inspecting(store: Store, deadline: Instant) -> Self {
         Self { store, own: true, inspects: true, deadline, waiting: None }
     }
 
     /// Looks through the store of a node. There is time for an answer even if the deadline has passed.
-    pub(crate) fn through(store: Arc<dyn Store>, deadline: Instant) -> Self {
+    pub(crate) fn through(store: Store, deadline: Instant) -> Self {
         let deadline = deadline.max(Instant::now() + SOON);
         Self { store, own: false, inspects: false, deadline, waiting: None }
     }
 
     /// Goes on through the store of a node that has joined meanwhile.
-    pub(super) fn joined(self, store: Arc<dyn Store>) -> Self {
+    pub(super) fn joined(self, store: Store) -> Self {
         Self { waiting: self.waiting, ..Self::through(store, self.deadline) }
     }
 
@@ -88,13 +88,13 @@ impl Probe {
     }
 
     async fn read(&self) -> Result<Seen, StoreError> {
-        let (incarnation, members, revision) = match self.store.pool_state().await? {
+        let (incarnation, members, revision) = match self.store.read(&ReadState).await? {
             PoolState::Absent => return Ok(Seen::Absent),
             PoolState::Closed { .. } => return Ok(Seen::Closed),
             PoolState::Present { incarnation, members, settings, .. } => (incarnation, members, settings),
         };
         if self.own {
-            self.store.bless(&self.store.server_identity().await?.run_id);
+            self.store.bless(&self.store.read(&ReadIdentity).await?.run_id);
         }
         self.store.expect(incarnation, members, revision);
         // A revision that no map has is never reached. The node that joins recovers the pool from it.
@@ -121,7 +121,7 @@ impl Probe {
     }
 
     pub(super) async fn server_ms(&self) -> Option<u64> {
-        server_ms(&*self.store).await
+        server_ms(&self.store).await
     }
 }
 
@@ -137,8 +137,8 @@ pub(crate) fn is_silence(error: &StoreError) -> bool {
 }
 
 /// The time of the server's clock, if it answers soon.
-pub(super) async fn server_ms(store: &dyn Store) -> Option<u64> {
-    tokio::time::timeout(SOON, store.server_time()).await.ok()?.ok()
+pub(super) async fn server_ms(store: &Store) -> Option<u64> {
+    tokio::time::timeout(SOON, store.read(&ReadTime)).await.ok()?.ok()
 }
 
 impl Seen {

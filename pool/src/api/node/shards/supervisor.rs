@@ -98,7 +98,7 @@ async fn spread_shutdown(nodes: &[Overseen], asked: &mut Option<Asked>) {
         && let Some((node, flag)) = nodes.iter().find_map(|node| Some((node, node.flag()?)))
     {
         let now = match node.store() {
-            Some(store) => server_ms(&*store).await,
+            Some(store) => server_ms(&store).await,
             None => None,
         };
         *asked = Some(Asked::of(&flag, now));

@@ -20,7 +20,9 @@ use crate::job::plan::{Plan, Tick};
 use crate::model::id::NodeName;
 use crate::model::settings::{Settings, ShardId, ShutdownFlag};
 use crate::store::Content;
-use crate::store::{Membership, MemoryStore, ScheduleEntry, Seen, ShutdownMode, Store, Upkeep};
+use crate::store::{
+    Bootstrap, MemoryStore, ReadIdentity, ScheduleEntry, Seen, ShutDown, ShutdownMode, Store,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
@@ -85,7 +87,7 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
     a.submit((&key, "")).await.unwrap();
     let asked = a.shards[0].shut_down(ShutdownMode::Closing(PATIENCE * 10), SHORT).await.unwrap();
     assert!(!asked.complete);
-    let flag = |shard| store.shard(shard).settings().borrow().flag();
+    let flag = |shard| Store::from(store.shard(shard)).settings().borrow().flag();
     eventually(PATIENCE, "both to hear of it", async || {
         flag(2).is_some() && flag(0).is_some_and(|flag| flag.is_stopping())
     })
@@ -105,13 +107,15 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
 
 /// The first shard loses its data, and is created again with another number of shards.
 async fn made_with_two_shards(store: &MemoryStore) {
-    let first = store.shard(0);
-    let run_id = first.server_identity().await.unwrap().run_id;
+    let shard = store.shard(0);
+    let first = Store::from(shard.clone());
+    let run_id = first.read(&ReadIdentity).await.unwrap().run_id;
     let settings = Settings { shard: Some(ShardId { index: 0, count: 2 }), ..Settings::default() };
+    let step = Bootstrap { seen: Seen::default(), run_id, settings: Box::new(settings) };
     // The node creates its shard again if it is quicker.
     let made_with_two = async || {
-        first.wipe();
-        first.bootstrap(Seen::default(), &run_id, &settings).await.unwrap().created
+        shard.wipe();
+        first.read(&step).await.unwrap().created
     };
     eventually(PATIENCE, "the pool to be made anew with two shards", made_with_two).await;
 }
@@ -151,9 +155,13 @@ async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     a.add_worker(counting(&Arc::default())).await.unwrap();
     let last = store.shard(2);
     let flag = async |store: MemoryStore| {
-        store.bless(&store.server_identity().await.unwrap().run_id);
+        let store = Store::from(store);
+        store.bless(&store.read(&ReadIdentity).await.unwrap().run_id);
         let incarnation = store.settings().borrow().incarnation.unwrap();
-        store.shutdown(incarnation, &NodeName::new("a").unwrap(), ShutdownMode::DropQueued).await.unwrap();
+        store
+            .run(incarnation, &ShutDown { by: NodeName::new("a").unwrap(), mode: ShutdownMode::DropQueued })
+            .await
+            .unwrap();
     };
     a.abandon();
     a.closed().await;
@@ -189,7 +197,7 @@ async fn a_join_refused_in_a_shutdown_leaves_no_shard_behind() {
     let refused = builder(&store, 3).name("b").join().await;
     assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
     assert_eq!(store.shard(1).dump().names().collect::<Vec<_>>(), ["pool"]);
-    assert!(store.shard(1).settings().borrow().incarnation.is_none(), "only a tombstone");
+    assert!(Store::from(store.shard(1)).settings().borrow().incarnation.is_none(), "only a tombstone");
 }
 
 /// Changes the settings of one shard.

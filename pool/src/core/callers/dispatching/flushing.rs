@@ -11,7 +11,7 @@ use crate::core::time::Time;
 use crate::error::{DispatchError, Obstacle};
 use crate::model::id::DispatchId;
 use crate::mutation::Mutation;
-use crate::store::{Refusal, StoreError};
+use crate::store::{Dispatch, LookUp, Refusal, StoreError};
 
 impl Dispatching {
     /// Sends and looks. `may_send`: the pool's phase and incarnation are known. Each item names its worker, so it
@@ -46,10 +46,12 @@ impl Dispatching {
                     item.not_after = sent.not_after;
                 }
             }
-            ctx.call(Call::Dispatch { ring: ring.revision(), items });
+            let ring = Some(ring.revision());
+            ctx.call(Call::Dispatch(Dispatch { turn: None, ring, items }));
         }
         if let Some(tickets) = self.polls.batch(ctx.now, |t| t.key.as_bytes().len()) {
-            ctx.call(Call::LookUp(tickets));
+            let items = tickets.into_iter().map(|ticket| (ticket.key, Some(ticket.id))).collect();
+            ctx.call(Call::LookUp(LookUp { items }));
         }
     }
 

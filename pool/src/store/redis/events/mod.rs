@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use std::vec::IntoIter;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use redis::{Cmd, Value};
 use tenure_connection::Error;
@@ -13,25 +12,20 @@ use tenure_streaming::EntryId;
 use super::keys::GROUP;
 use super::reply::{Values, entry_id, failed, unexpected};
 use super::{RedisStore, heartbeats};
-use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::store::{
-    AskEvent, AskId, BATCH_MAX, Cursors, Events, NODE_STREAM_MAX, NodeEvents, Outcome, PoolEvent, Result,
-    Said, Way, WorkerEvent,
+    AskEvent, AskId, BATCH_MAX, ClaimPool, ForgetNode, NODE_STREAM_MAX, NodeEvents, OnRedis, Outcome,
+    PoolEvent, ReadHeartbeats, ReadNode, ReadOldest, ReadPool, Result, Said, Tell, Way, WorkerEvent,
 };
 
-#[async_trait]
-impl Events for RedisStore {
-    async fn pool_events(
-        &self,
-        consumer: &NodeName,
-        max: usize,
-        block: Duration,
-    ) -> Result<Option<Vec<PoolEvent>>> {
+impl OnRedis for ReadPool {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Option<Vec<PoolEvent>>> {
+        let &Self { ref consumer, max, block } = self;
         let mut command = redis::cmd("XREADGROUP");
         command.arg("GROUP").arg(GROUP).arg(consumer.as_str()).arg("COUNT").arg(max);
         hold(&mut command, block);
-        command.arg("STREAMS").arg(self.steps.keys.named("starts")).arg(">");
-        let reply = self.pool_reads.lock().await.command(&command, block).await;
+        command.arg("STREAMS").arg(store.steps.keys.named("starts")).arg(">");
+        let reply = store.pool_reads.lock().await.command(&command, block).await;
         let Some(value) = unless_group_is_gone(reply)? else { return Ok(None) };
         if value == Value::Nil {
             return Ok(Some(Vec::new()));
@@ -45,21 +39,19 @@ impl Events for RedisStore {
         }
         Ok(Some(events))
     }
+}
 
-    async fn claim_events(
-        &self,
-        consumer: &NodeName,
-        min_idle: Duration,
-        max: usize,
-    ) -> Result<Option<Vec<PoolEvent>>> {
+impl OnRedis for ClaimPool {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Option<Vec<PoolEvent>>> {
+        let &Self { ref consumer, min_idle, max } = self;
         let mut events = Vec::new();
         let mut cursor = Bytes::from_static(b"0-0");
         loop {
             let mut command = redis::cmd("XAUTOCLAIM");
-            command.arg(self.steps.keys.named("starts")).arg(GROUP).arg(consumer.as_str());
+            command.arg(store.steps.keys.named("starts")).arg(GROUP).arg(consumer.as_str());
             command.arg(u64::try_from(min_idle.as_millis()).unwrap_or(u64::MAX)).arg(&*cursor);
             command.arg("COUNT").arg(max - events.len());
-            let Some(value) = unless_group_is_gone(self.steps.connection.command(&command).await)? else {
+            let Some(value) = unless_group_is_gone(store.steps.connection.command(&command).await)? else {
                 return Ok(None);
             };
             let mut values = Values::of("XAUTOCLAIM", value)?;
@@ -70,30 +62,27 @@ impl Events for RedisStore {
             }
         }
     }
+}
 
-    async fn node_events(
-        &self,
-        node: &NodeName,
-        cursors: &Cursors,
-        max: usize,
-        block: Duration,
-    ) -> Result<NodeEvents> {
+impl OnRedis for ReadNode {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<NodeEvents> {
+        let &Self { ref node, ref cursors, max, block } = self;
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(max);
         hold(&mut command, block);
         command.arg("STREAMS");
         for worker in cursors.workers.keys() {
-            command.arg(self.steps.keys.worker(*worker));
+            command.arg(store.steps.keys.worker(*worker));
         }
-        command.arg(self.steps.keys.node_of(node));
+        command.arg(store.steps.keys.node_of(node));
         for cursor in cursors.workers.values().chain([&cursors.node]) {
             command.arg(cursor.to_string());
         }
-        let reply = match self.node_reads.try_lock() {
+        let reply = match store.node_reads.try_lock() {
             Ok(mut reads) => reads.command(&command, block).await.map_err(failed),
             // Another read waits there for its first entry.
-            Err(_) if block.is_zero() => self.steps.command(&command).await,
-            Err(_) => self.node_reads.lock().await.command(&command, block).await.map_err(failed),
+            Err(_) if block.is_zero() => store.steps.command(&command).await,
+            Err(_) => store.node_reads.lock().await.command(&command, block).await.map_err(failed),
         };
         let mut events = NodeEvents::default();
         let mut streams = match reply? {
@@ -102,7 +91,7 @@ impl Events for RedisStore {
         };
         while streams.len() > 0 {
             let mut stream = streams.list()?;
-            let worker = self.steps.keys.worker_of(&stream.bytes()?);
+            let worker = store.steps.keys.worker_of(&stream.bytes()?);
             let mut entries = stream.list()?;
             while let Some((entry, fields)) = next_entry(&mut entries)? {
                 if let Some(worker) = worker {
@@ -115,37 +104,50 @@ impl Events for RedisStore {
         }
         Ok(events)
     }
+}
 
-    async fn oldest_worker_event(&self, worker: WorkerId) -> Result<Option<EntryId>> {
+impl OnRedis for ReadOldest {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Option<EntryId>> {
+        let &Self { worker } = self;
         let mut command = redis::cmd("XRANGE");
-        command.arg(self.steps.keys.worker(worker)).arg("-").arg("+").arg("COUNT").arg(1);
-        let mut entries = Values::of("XRANGE", self.steps.command(&command).await?)?;
+        command.arg(store.steps.keys.worker(worker)).arg("-").arg("+").arg("COUNT").arg(1);
+        let mut entries = Values::of("XRANGE", store.steps.command(&command).await?)?;
         Ok(next_entry(&mut entries)?.map(|(entry, _)| entry))
     }
+}
 
-    async fn heartbeats(&self, workers: Option<&[WorkerId]>) -> Result<BTreeMap<WorkerId, u64>> {
-        heartbeats::read(&self.steps, workers).await
+impl OnRedis for ReadHeartbeats {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<BTreeMap<WorkerId, u64>> {
+        let Self { workers } = self;
+        let workers = workers.as_deref();
+        heartbeats::read(&store.steps, workers).await
     }
+}
 
-    async fn tell(&self, outcomes: &[(DispatchId, Outcome)]) -> Result<()> {
+impl OnRedis for Tell {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<()> {
+        let Self { outcomes } = self;
         let mut commands: Vec<(&str, Cmd)> = Vec::new();
         for (id, outcome) in outcomes {
             let at = commands.iter().position(|(node, _)| *node == id.node()).unwrap_or_else(|| {
                 let mut command = redis::cmd("XADD");
-                command.arg(self.steps.keys.node(id.node())).arg("NOMKSTREAM");
+                command.arg(store.steps.keys.node(id.node())).arg("NOMKSTREAM");
                 command.arg("MAXLEN").arg("~").arg(NODE_STREAM_MAX).arg("*");
                 commands.push((id.node(), command));
                 commands.len() - 1
             });
             commands[at].1.arg(id.as_str()).arg(outcome);
         }
-        futures::future::try_join_all(commands.iter().map(|(_, command)| self.steps.command(command)))
+        futures::future::try_join_all(commands.iter().map(|(_, command)| store.steps.command(command)))
             .await?;
         Ok(())
     }
+}
 
-    async fn forget_node(&self, node: &NodeName) -> Result<()> {
-        match self.steps.command(redis::cmd("UNLINK").arg(self.steps.keys.node_of(node))).await? {
+impl OnRedis for ForgetNode {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<()> {
+        let Self { node } = self;
+        match store.steps.command(redis::cmd("UNLINK").arg(store.steps.keys.node_of(node))).await? {
             Value::Int(_) => Ok(()),
             other => Err(unexpected("UNLINK", "a number", &other)),
         }

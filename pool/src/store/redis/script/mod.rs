@@ -93,10 +93,11 @@ fn changed(file: &ScriptFile, keys: &Keys, clock: Clock, patches: &[ScriptPatch]
     Script::new(name, &tenure_steps::patched(name, text, patches))
 }
 
-/// Whether a server with full memory refuses the script of this name. The simulator of the pool asks.
+/// Whether a server with full memory refuses the script of this name; `None` if there is no such script. The simulator of
+/// the pool asks.
 #[cfg(feature = "sim")]
-pub(crate) fn needs_memory(script: &str) -> bool {
-    Scripts::FILES.iter().any(|file| file.script() == script && file.needs_memory())
+pub(crate) fn needs_memory(script: &str) -> Option<bool> {
+    Some(Scripts::FILES.iter().find(|file| file.script() == script)?.needs_memory())
 }
 
 /// The shared parts; `change` is the replicated map's own.

@@ -1,0 +1,254 @@
+//! Steps as values, and the store that performs them.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use super::error::Result;
+use super::{MemoryStore, RedisStore, StoreError, check_batch};
+use crate::model::id::{Incarnation, Revision};
+use crate::model::level;
+use crate::model::member::Members;
+use crate::model::settings::StoredSettings;
+
+/// One atomic step of the protocol, or one read of its data, as a value. Both stores perform it.
+pub trait Step: Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// The name in logs, in metrics, and of the script's file.
+    const NAME: &'static str;
+    /// The store's answer.
+    type Answer: std::fmt::Debug + Send + 'static;
+    /// The number of items. A store refuses a step with more than [`BATCH_MAX`](super::BATCH_MAX).
+    fn items(&self) -> usize {
+        0
+    }
+}
+
+/// A step without an incarnation: a read, a hint, or the birth of a pool.
+pub trait Read: Step {}
+
+/// A performer of a step.
+pub trait Performs<S: Step> {
+    /// Performs the step in this incarnation.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    /// After a dropped step it is not known whether it was executed.
+    fn perform(&self, inc: Incarnation, step: &S) -> impl Future<Output = Result<S::Answer>> + Send;
+}
+
+/// Makes a step of a struct: the name, the answer, and the number of items if there are any.
+macro_rules! step {
+    ($step:ident: $name:literal -> $answer:ty $(, |$this:ident| $items:expr)?) => {
+        impl $crate::store::step::Step for $step {
+            const NAME: &'static str = $name;
+            type Answer = $answer;
+            $(fn items(&self) -> usize {
+                let $this = self;
+                $items
+            })?
+        }
+    };
+}
+
+/// Makes a step without an incarnation of a struct.
+macro_rules! read {
+    ($step:ident: $name:literal -> $answer:ty) => {
+        $crate::store::step::step!($step: $name -> $answer);
+        impl $crate::store::step::Read for $step {}
+    };
+}
+
+pub(super) use {read, step};
+
+/// The transition of a step in memory.
+pub trait OnMemory: Step {
+    /// Performs the step.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn on_memory(
+        &self,
+        store: &MemoryStore,
+        inc: Incarnation,
+    ) -> impl Future<Output = Result<Self::Answer>> + Send;
+}
+
+/// The call of a step on Redis, and the reading of the reply.
+pub trait OnRedis: Step {
+    /// Performs the step.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn on_redis(
+        &self,
+        store: &RedisStore,
+        inc: Incarnation,
+    ) -> impl Future<Output = Result<Self::Answer>> + Send;
+}
+
+/// A step of both stores.
+pub trait Known: OnMemory + OnRedis {}
+
+impl<S: OnMemory + OnRedis> Known for S {}
+
+/// The atomic steps, the reads and the maps of one pool. Clones are the same client.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// In the memory of this process.
+    Memory(Arc<MemoryStore>),
+    /// On Redis.
+    Redis(Arc<RedisStore>),
+}
+
+impl Store {
+    /// Performs a step in this incarnation.
+    ///
+    /// # Errors
+    /// [`StoreError`]. A step with too many items is refused with [`Refusal::BadArgument`](super::Refusal::BadArgument).
+    ///
+    /// # Cancel safety
+    /// After a dropped step it is not known whether it was executed. Reads change nothing, but
+    /// [`ReadPool`](super::ReadPool) and [`ClaimPool`](super::ClaimPool) may leave entries with the consumer.
+    pub fn run<'a, S: Known>(&'a self, inc: Incarnation, step: &'a S) -> BoxFuture<'a, Result<S::Answer>> {
+        // In a box, so that a caller does not take the memory of all layers below.
+        async move {
+            check_batch(step.items())?;
+            match self {
+                Self::Memory(store) => step.on_memory(store, inc).await,
+                Self::Redis(store) => step.on_redis(store, inc).await,
+            }
+        }
+        .boxed()
+    }
+
+    /// Performs a step without an incarnation.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    /// As of [`run`](Self::run).
+    pub async fn read<S: Known + Read>(&self, step: &S) -> Result<S::Answer> {
+        self.run(Incarnation(0), step).await
+    }
+
+    /// The level of the protocol that its steps have.
+    pub fn level(&self) -> u32 {
+        match self {
+            Self::Memory(store) => store.level(),
+            Self::Redis(_) => level::OWN,
+        }
+    }
+
+    /// Refuses a server that is unsuitable for a pool (older than 7.0, eviction), and logs unwise settings.
+    ///
+    /// # Errors
+    /// [`StoreError::Unusable`], or as for any read.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn server_checks(&self) -> Result<()> {
+        match self {
+            Self::Memory(store) => store.server_checks(),
+            Self::Redis(store) => store.server_checks().await,
+        }
+    }
+
+    /// From now on, steps are sent to the server process `run_id`, and to no other.
+    pub fn bless(&self, run_id: &str) {
+        match self {
+            Self::Memory(store) => store.bless(run_id),
+            Self::Redis(store) => store.bless(run_id),
+        }
+    }
+
+    /// The server process to which steps are sent. `None` before the first is blessed.
+    pub fn blessed(&self) -> Option<Box<str>> {
+        match self {
+            Self::Memory(store) => store.blessed(),
+            Self::Redis(store) => store.blessed(),
+        }
+    }
+
+    /// The members, from the replica.
+    pub fn members(&self) -> watch::Receiver<Arc<Members>> {
+        match self {
+            Self::Memory(store) => store.members(),
+            Self::Redis(store) => store.members(),
+        }
+    }
+
+    /// The stored settings, from the replica.
+    pub fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+        match self {
+            Self::Memory(store) => store.settings(),
+            Self::Redis(store) => store.settings(),
+        }
+    }
+
+    /// A hint that the maps have these revisions. A replica with lower ones reads again.
+    pub fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+        match self {
+            Self::Memory(store) => store.expect(inc, members, settings),
+            Self::Redis(store) => store.expect(inc, members, settings),
+        }
+    }
+
+    /// Reads the settings again, and the members if `members` is true, even if the replica has their revisions. A
+    /// repair by hand changes them without a new revision.
+    pub fn reread(&self, members: bool) {
+        match self {
+            Self::Memory(store) => store.reread(members),
+            Self::Redis(store) => store.reread(members),
+        }
+    }
+
+    /// The error that keeps the replica from following the maps, if there is one.
+    pub fn unfollowed(&self) -> Option<StoreError> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(store) => store.unfollowed(),
+        }
+    }
+
+    /// The same store with connections of its own, for another runtime. The replicas of the maps are shared.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        match self {
+            Self::Memory(store) => Self::Memory(Arc::new(store.apart())),
+            Self::Redis(store) => Self::Redis(Arc::new(store.over_own_connections())),
+        }
+    }
+
+    /// Ends the store's background work. Nothing of it remains when this returns.
+    ///
+    /// # Cancel safety
+    /// Call it again after a dropped call.
+    pub async fn close(&self) {
+        if let Self::Redis(store) = self {
+            store.close().await;
+        }
+    }
+}
+
+impl<S: Known> Performs<S> for Store {
+    async fn perform(&self, inc: Incarnation, step: &S) -> Result<S::Answer> {
+        self.run(inc, step).await
+    }
+}
+
+impl From<MemoryStore> for Store {
+    fn from(store: MemoryStore) -> Self {
+        Self::Memory(Arc::new(store))
+    }
+}
+
+impl From<RedisStore> for Store {
+    fn from(store: RedisStore) -> Self {
+        Self::Redis(Arc::new(store))
+    }
+}
