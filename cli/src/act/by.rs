@@ -1,4 +1,4 @@
-//! Who steers a job.
+//! The person behind a change of a job.
 
 use std::env;
 
@@ -14,7 +14,7 @@ pub(crate) struct By {
 }
 
 impl By {
-    /// Names this person, if it is known who that is.
+    /// Adds the name of the person to a change, if the name is known.
     pub(crate) fn sign(&self, word: Steer) -> Steer {
         let is_name = |user: &String| {
             (1..=64).contains(&user.len()) && user.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|')

@@ -1,4 +1,4 @@
-//! What commands, the page and `top` do to a pool, once for all of them.
+//! Changes of a pool, once for commands, page and `top`.
 
 mod by;
 mod dispatch;

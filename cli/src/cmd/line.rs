@@ -44,7 +44,7 @@ mod tests {
     const FOREIGN: [&str; 6] =
         ["invalid digit", "empty string", "too large", "too small", "non-zero", " is not in "];
 
-    /// The errors for wrong values of each option, of this command and of those below it.
+    /// The errors for wrong values of all options, of a command and of its subcommands.
     fn complaints(command: &Command, path: &[&str], seen: &mut Vec<(String, String)>) {
         for option in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
             let Some(long) = option.get_long() else { continue };

@@ -1,4 +1,4 @@
-//! What a command works with: its global options, its output, and the node that it joins a pool with.
+//! The session of a command: global options, output, and the end of the node.
 
 use std::time::Duration;
 

@@ -41,8 +41,8 @@ pub struct ReadHistory {
 
 read!(ReadHistory: "history" -> HistoryPage);
 
-/// Waits for an entry after `after`. False: no entry came, or there is no pool. A dropped wait leaves nothing behind. Waits
-/// of one store wait for each other: use a store [`apart`](super::Store::apart).
+/// Waits for an entry after `after`. False: no entry came, or there is no pool. A dropped wait leaves nothing behind. A store
+/// waits once at a time: for a second wait, take a store [`apart`](super::Store::apart).
 #[derive(Clone, Debug)]
 pub struct AwaitHistory {
     /// The last known entry.

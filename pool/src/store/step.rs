@@ -215,7 +215,7 @@ impl Store {
         }
     }
 
-    /// The same store with connections of its own, for another runtime. The replicas of the maps are shared.
+    /// This store over new connections, for another runtime. The replicas of the maps are shared.
     #[must_use]
     pub fn apart(&self) -> Self {
         match self {

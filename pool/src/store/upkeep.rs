@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Sweep {
     /// The most jobs to repair.
     pub limit: usize,
-    /// Includes jobs without a worker, after so many of the waiting jobs.
+    /// The sweep includes jobs without a worker. The number says how many of these jobs to skip.
     pub kick: Option<usize>,
 }
 
