@@ -70,7 +70,7 @@ impl KeyedScript {
 /// Declares the scripts of a crate, whose files lie in one folder. The folder is relative to the caller's file.
 ///
 /// A `struct` has a [`KeyedScript`] of each file `<script>-<number of KEYS>.lua`. `made_by` fills the struct, `all` lists
-/// the scripts, and `FILES` their files. `answers` names the [`Letters`](tenure_steps::Letters) of a script's answer.
+/// the scripts, and `FILES` their files. `answers` names the [`Letters`](tenure_steps::Letters) of each list of a script's answer.
 ///
 /// ```ignore
 /// scripts! {
@@ -94,7 +94,7 @@ macro_rules! scripts {
     (
         $(#[$meta:meta])*
         $vis:vis struct $scripts:ident in $folder:literal {
-            $($name:ident = $file:literal $(answers $letters:ty)?),+ $(,)?
+            $($name:ident = $file:literal $(answers $($letters:ty)|+)?),+ $(,)?
         }
     ) => {
         $(#[$meta])*
@@ -107,7 +107,7 @@ macro_rules! scripts {
         impl $scripts {
             $vis const FILES: &'static [$crate::File] = &[
                 $($crate::File::new($file, include_str!(concat!($folder, $file, ".lua")))
-                    $(.answering(<$letters as $crate::Letters>::LETTERS))?,)+
+                    $(.answering(&[$(<$letters as $crate::Letters>::LETTERS),+]))?,)+
             ];
 
             fn made_by(mut make: impl FnMut(&'static $crate::ScriptFile) -> $crate::KeyedScript) -> Self {

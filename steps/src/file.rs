@@ -17,24 +17,24 @@
 pub struct File {
     name: &'static str,
     source: &'static str,
-    answer: Option<&'static [u8]>,
+    answers: &'static [&'static [u8]],
 }
 
 impl File {
     /// A file with this name, without `.lua`, and this text.
     pub const fn new(name: &'static str, source: &'static str) -> Self {
-        Self { name, source, answer: None }
+        Self { name, source, answers: &[] }
     }
 
-    /// The same file, whose script answers with these [`Letters`](crate::Letters).
+    /// The same file, whose script answers with these [`Letters`](crate::Letters), list by list.
     #[must_use]
-    pub const fn answering(self, letters: &'static [u8]) -> Self {
-        Self { answer: Some(letters), ..self }
+    pub const fn answering(self, answers: &'static [&'static [u8]]) -> Self {
+        Self { answers, ..self }
     }
 
-    /// The letters of the script's answer, if the answer is declared.
-    pub const fn answer(&self) -> Option<&'static [u8]> {
-        self.answer
+    /// The declared letters of the script's answer, list by list.
+    pub const fn answers(&self) -> &'static [&'static [u8]] {
+        self.answers
     }
 
     /// The file's name, such as `steer-9+`.
@@ -84,17 +84,17 @@ impl File {
         first.into_iter().chain(more).flat_map(str::split_whitespace)
     }
 
-    /// The letters of the line `Returns`, behind `a letter per item: `, up to a semicolon or the end of the
-    /// sentence. None, if the header has no such list.
-    pub fn letters(&self) -> Option<Vec<u8>> {
+    /// The lists of letters of the line `Returns`, each behind `a letter per item: ` and up to a semicolon or the end of
+    /// the sentence.
+    pub fn letters(&self) -> Vec<Vec<u8>> {
         let text = self.words_of("Returns").collect::<Vec<_>>().join(" ");
-        let (_, letters) = text.split_once("a letter per ")?.1.split_once(": ")?;
-        let letters = letters.split(['.', ';']).next().unwrap_or_default();
         let letter = |meaning: &str| match meaning.split_whitespace().next()?.as_bytes() {
             &[letter] => Some(letter),
             _ => None,
         };
-        Some(letters.split('|').filter_map(letter).collect())
+        let lists = text.split("a letter per ").skip(1).filter_map(|list| Some(list.split_once(": ")?.1));
+        let lists = lists.map(|list| list.split(['.', ';']).next().unwrap_or_default());
+        lists.map(|list| list.split('|').filter_map(letter).collect()).collect()
     }
 
     /// The Lua names of the script's keys as a statement, with the line's end, such as
@@ -120,7 +120,7 @@ mod tests {
 -- KEYS: pool
 --       jobs, then the stream of each worker
 -- ARGV: incarnation
--- Returns: OK, a letter per job: K told | Q queued, now or before |
+-- Returns: OK, a letter per worker: F full; a letter per job: K told | Q queued, now or before |
 --          - nothing done; then the owner per Q. STALE
 return 1
 --       no_key
@@ -131,17 +131,17 @@ return 1
     fn the_header_names_keys_letters_and_flags() {
         assert_eq!((STEER.script(), STEER.keys()), ("steer_now", vec!["pool", "jobs"]));
         assert_eq!(STEER.words_of("KEYS").last(), Some("worker"));
-        assert_eq!(STEER.letters().as_deref(), Some(&b"KQ-"[..]));
+        assert_eq!(STEER.letters(), [&b"F"[..], b"KQ-"]);
         assert!(!STEER.needs_memory());
     }
 
     #[test]
     fn a_bare_script_has_no_keys_and_no_letters() {
         let bare = File::new("bare", "#!lua\nreturn 1\n");
-        assert_eq!((bare.script(), bare.keys(), bare.letters()), ("bare", vec![], None));
+        assert_eq!((bare.script(), bare.keys(), bare.letters()), ("bare", vec![], vec![]));
         assert!(bare.needs_memory());
         let words = File::new("words-0", "#!lua\n-- Returns: OK, a letter per job that begins\n");
-        assert_eq!(words.letters(), None);
+        assert!(words.letters().is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod patch;
 mod unused;
 
 pub use file::File;
-pub use letters::{Letters, strange_letters};
+pub use letters::{Letters, More, ReadLetters, strange_letters};
 pub use parts::Parts;
 pub use patch::{ScriptPatch, patched};
 pub use unused::without_unused_functions;

@@ -1,9 +1,11 @@
 //! The arguments and answers of the steps that concern asks.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
 use bytes::Bytes;
+use tenure_steps::{Letters as _, More, ReadLetters as _, letters};
 
 use super::EntryId;
 use super::step::step;
@@ -102,58 +104,62 @@ impl AskEvent {
     }
 }
 
-/// ask's answer for one ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AskReply {
-    /// `K`: it stands in the stream of the owner.
-    Sent,
-    /// `M`: another worker owns the job, or this one under another token. Nothing was done.
-    Owner(Option<(WorkerId, Token)>),
-    /// `W`: nobody runs the job, but somebody will. Nothing was done.
-    Waiting,
-    /// `G`: its owner under this token is no member any more. Nothing was done.
-    Gone,
-    /// `S`: the job is being stopped. Nothing was done.
-    Stopping,
-    /// `P`: the job is parked. Nothing was done.
-    Parked,
-    /// `Y`: the job is paused. Nothing was done.
-    Paused,
-    /// `N`: no such job.
-    Absent,
-    /// `B`: the stream of the owner takes no asks now. Nothing was done.
-    Crowded,
-    /// `R`: the pool is recovering, and there is no record yet. Ask again.
-    Recovering,
-    /// `L`: past its time, or that is more than `max_dispatch_deadline` ahead.
-    Late,
-    /// `X`: its record does not parse, or the body is too long.
-    Bad,
+letters! {
+    /// ask's answer for one ask.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum AskReply {
+        /// It stands in the stream of the owner.
+        b'K': Sent,
+        /// Another worker owns the job, or this one under another token. Nothing was done.
+        b'M': Owner(Option<(WorkerId, Token)>),
+        /// Nobody runs the job, but somebody will. Nothing was done.
+        b'W': Waiting,
+        /// Its owner under this token is no member any more. Nothing was done.
+        b'G': Gone,
+        /// The job is being stopped. Nothing was done.
+        b'S': Stopping,
+        /// The job is parked. Nothing was done.
+        b'P': Parked,
+        /// The job is paused. Nothing was done.
+        b'Y': Paused,
+        /// No such job.
+        b'N': Absent,
+        /// The stream of the owner takes no asks now. Nothing was done.
+        b'B': Crowded,
+        /// The pool is recovering, and there is no record yet. Ask again.
+        b'R': Recovering,
+        /// Past its time, or that is more than `max_dispatch_deadline` ahead.
+        b'L': Late,
+        /// Its record does not parse, or the body is too long.
+        b'X': Bad,
+    }
 }
 
-/// A worker's word to an ask.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Said {
-    /// `a`: the handler's answer.
-    Answer(Bytes),
-    /// `e`: the handler refuses it, in these words.
-    Refused(Bytes),
-    /// `u`: it was handed over, and nobody will answer it.
-    Dropped,
-    /// `d`: it was dealt with, and what was said is not kept any more.
-    Forgotten,
-    /// `m`: the job is not held under this token. It was not handed over.
-    Moved,
-    /// `b`: too many wait for this job. It was not handed over.
-    Busy,
-    /// `l`: its time was over. It was not handed over.
-    Late,
-    /// `h`: the job's handler takes no asks.
-    Unhandled,
-    /// `g`: it had not come before the poke for it, and is not handed over from now on.
-    Missed,
+letters! {
+    /// A worker's word to an ask.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Said {
+        /// The handler's answer.
+        b'a': Answer(Bytes),
+        /// The handler refuses it, in these words.
+        b'e': Refused(Bytes),
+        /// It was handed over, and nobody will answer it.
+        b'u': Dropped,
+        /// It was dealt with, and what was said is not kept any more.
+        b'd': Forgotten,
+        /// The job is not held under this token. It was not handed over.
+        b'm': Moved,
+        /// Too many wait for this job. It was not handed over.
+        b'b': Busy,
+        /// Its time was over. It was not handed over.
+        b'l': Late,
+        /// The job's handler takes no asks.
+        b'h': Unhandled,
+        /// It had not come before the poke for it, and is not handed over from now on.
+        b'g': Missed,
+    }
 }
 
 impl Said {
@@ -164,38 +170,30 @@ impl Said {
 
     /// As the stream has it: a letter, then the words.
     pub(crate) fn encode(&self) -> Bytes {
-        let (letter, words): (u8, &[u8]) = match self {
-            Self::Answer(words) => (b'a', words),
-            Self::Refused(words) => (b'e', words),
-            Self::Dropped => (b'u', &[]),
-            Self::Forgotten => (b'd', &[]),
-            Self::Moved => (b'm', &[]),
-            Self::Busy => (b'b', &[]),
-            Self::Late => (b'l', &[]),
-            Self::Unhandled => (b'h', &[]),
-            Self::Missed => (b'g', &[]),
+        let words: &[u8] = match self {
+            Self::Answer(words) | Self::Refused(words) => words,
+            _ => &[],
         };
         let mut text = Vec::with_capacity(1 + words.len());
-        text.push(letter);
+        text.push(self.letter());
         text.extend_from_slice(words);
         text.into()
     }
 
     /// Reads what the stream has. Nothing for a letter of a later version.
     pub(crate) fn decode(text: &Bytes) -> Option<Self> {
-        let words = || text.slice(1..);
-        Some(match text.first()? {
-            b'a' => Self::Answer(words()),
-            b'e' => Self::Refused(words()),
-            b'u' => Self::Dropped,
-            b'd' => Self::Forgotten,
-            b'm' => Self::Moved,
-            b'b' => Self::Busy,
-            b'l' => Self::Late,
-            b'h' => Self::Unhandled,
-            b'g' => Self::Missed,
-            _ => return None,
-        })
+        let letter = *text.first()?;
+        let Ok(said) = Self::read(letter, &mut Words(text.slice(1..)));
+        said
+    }
+}
+
+/// The words behind a letter.
+struct Words(Bytes);
+
+impl More<Bytes, Infallible> for Words {
+    fn more(&mut self) -> Result<Bytes, Infallible> {
+        Ok(self.0.clone())
     }
 }
 
@@ -214,16 +212,18 @@ pub struct ReplyItem {
     pub said: Said,
 }
 
-/// reply's answer for one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReplyReply {
-    /// `K`: the asker was told, if its stream is there.
-    Told,
-    /// `S`: the worker does not own the job under this token. Nobody was told.
-    Stale,
-    /// `R`: the pool is recovering, and there is no record yet. Say it again.
-    Recovering,
+letters! {
+    /// reply's answer for one of them.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ReplyReply {
+        /// The asker was told, if its stream is there.
+        b'K': Told,
+        /// The worker does not own the job under this token. Nobody was told.
+        b'S': Stale,
+        /// The pool is recovering, and there is no record yet. Say it again.
+        b'R': Recovering,
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tenure_steps::letters;
 
 use super::step::step;
 use super::{Outcome, ReleaseMode};
@@ -98,32 +99,34 @@ pub struct HandedOff {
     pub error: String,
 }
 
-/// attest's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AttestReply {
-    /// `K`: its record names the worker, and it runs on.
-    Kept,
-    /// `P`: its record is lost. Report it again with the payload.
-    SendPayload,
-    /// `S`: it must end. Its record names the worker, and the key is free only after the worker has released it.
-    MustStop,
-    /// `O`: it has an owner with a higher token: another worker, or this one after it was outranked. Nothing was
-    /// done. The reported run must not go on.
-    Outranked,
-    /// `E`: its end is recorded.
-    Ended,
-    /// `Q`: it is queued or parked.
-    Requeued,
-    /// `G`: it was handed off and has no record. It is lost, unless another worker reports it.
-    Gone,
-    /// `-`: there was nothing to do.
-    Nothing,
-    /// `X`: its record does not parse, or the report cannot be right. Nothing was done.
-    Unreadable,
-    /// `L`: nothing was done, because the jobs before it had as many notifications as one call deletes. Report it
-    /// again.
-    Later,
+letters! {
+    /// attest's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum AttestReply {
+        /// Its record names the worker, and it runs on.
+        b'K': Kept,
+        /// Its record is lost. Report it again with the payload.
+        b'P': SendPayload,
+        /// It must end. Its record names the worker, and the key is free only after the worker has released it.
+        b'S': MustStop,
+        /// It has an owner with a higher token: another worker, or this one after it was outranked. Nothing was
+        /// done. The reported run must not go on.
+        b'O': Outranked,
+        /// Its end is recorded.
+        b'E': Ended,
+        /// It is queued or parked.
+        b'Q': Requeued,
+        /// It was handed off and has no record. It is lost, unless another worker reports it.
+        b'G': Gone,
+        /// There was nothing to do.
+        b'-': Nothing,
+        /// Its record does not parse, or the report cannot be right. Nothing was done.
+        b'X': Unreadable,
+        /// Nothing was done, because the jobs before it had as many notifications as one call deletes. Report it
+        /// again.
+        b'L': Later,
+    }
 }
 
 /// In phase R, a living worker reports jobs in any order: running, ended and handed-off jobs. Even a call without items makes

@@ -1,8 +1,9 @@
 //! The arguments and answers of the steps that concern checkpoints.
 
-use super::step::{read, step};
 use bytes::Bytes;
+use tenure_steps::letters;
 
+use super::step::{read, step};
 use crate::model::id::{JobKey, Token, WorkerId};
 
 /// The state that a job's owner has left with its job.
@@ -54,20 +55,22 @@ pub struct SaveItem {
     pub bytes: Bytes,
 }
 
-/// save's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SaveReply {
-    /// `K`: it is kept, or a newer one is.
-    Kept,
-    /// `S`: the worker does not own the job under this token.
-    Stale,
-    /// `R`: the pool is recovering, and there is no record yet. Ask again.
-    Recovering,
-    /// `L`: it is longer than `checkpoint_max`.
-    TooLong,
-    /// `X`: `checkpoints` is of another type. Nothing is kept until that is put right.
-    Unusable,
+letters! {
+    /// save's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum SaveReply {
+        /// It is kept, or a newer one is.
+        b'K': Kept,
+        /// The worker does not own the job under this token.
+        b'S': Stale,
+        /// The pool is recovering, and there is no record yet. Ask again.
+        b'R': Recovering,
+        /// It is longer than `checkpoint_max`.
+        b'L': TooLong,
+        /// `checkpoints` is of another type. Nothing is kept until that is put right.
+        b'X': Unusable,
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tenure_steps::letters;
+
 use super::step::{read, step};
 use super::{Outcome, SettingChange};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
@@ -175,15 +177,17 @@ pub struct Swept {
     pub parked: u64,
 }
 
-/// expire's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expired {
-    /// The worker is expired, by this call or an earlier one.
-    Done,
-    /// The worker no longer exists.
-    Gone,
-    /// The worker has renewed meanwhile.
-    Renewed,
+letters! {
+    /// expire's answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Expired {
+        /// The worker is expired, by this call or an earlier one.
+        b'D': Done,
+        /// The worker no longer exists.
+        b'G': Gone,
+        /// The worker has renewed meanwhile.
+        b'R': Renewed,
+    }
 }
 
 /// reap's answer.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tenure_steps::letters;
 
 use super::step::step;
 use super::{Checkpoint, EntryId, Outcome, Refusal};
@@ -27,36 +28,38 @@ pub struct DispatchItem {
     pub worker: Option<WorkerId>,
 }
 
-/// dispatch's answer for one job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DispatchReply {
-    /// `A`: accepted, now or by an earlier call with the same id.
-    Accepted,
-    /// `E`: the key has a live job of another dispatch.
-    Exists,
-    /// `P`: like `E`, and that job is parked.
-    Parked,
-    /// `Y`: like `E`, and that job is paused.
-    Paused,
-    /// `B`: the pool has its limit of queued jobs.
-    Full,
-    /// `T`: the dispatch has already ended.
-    Ended,
-    /// `C`: the id was used for another key or other bytes.
-    Conflict,
-    /// `O`: the outcome of an earlier dispatch with the caller's id.
-    Outcome(Outcome),
-    /// `L`: the deadline has passed, or is too far in the future.
-    Late,
-    /// `R`: the pool is recovering, and the job may be running unseen. Ask again.
-    Recovering,
-    /// `Z`: the pool is shutting down.
-    ShuttingDown,
-    /// `N`: the pool's counter of tokens is used up or damaged, so no job can be assigned.
-    OutOfTokens,
-    /// `X`: an argument is bad, or the key's record does not parse.
-    Bad,
+letters! {
+    /// dispatch's answer for one job.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum DispatchReply {
+        /// Accepted, now or by an earlier call with the same id.
+        b'A': Accepted,
+        /// The key has a live job of another dispatch.
+        b'E': Exists,
+        /// The key has a live job of another dispatch, and that job is parked.
+        b'P': Parked,
+        /// The key has a live job of another dispatch, and that job is paused.
+        b'Y': Paused,
+        /// The pool has its limit of queued jobs.
+        b'B': Full,
+        /// The dispatch has already ended.
+        b'T': Ended,
+        /// The id was used for another key or other bytes.
+        b'C': Conflict,
+        /// The outcome of an earlier dispatch with the caller's id.
+        b'O': Outcome(Outcome),
+        /// The deadline has passed, or is too far in the future.
+        b'L': Late,
+        /// The pool is recovering, and the job may be running unseen. Ask again.
+        b'R': Recovering,
+        /// The pool is shutting down.
+        b'Z': ShuttingDown,
+        /// The pool's counter of tokens is used up or damaged, so no job can be assigned.
+        b'N': OutOfTokens,
+        /// An argument is bad, or the key's record does not parse.
+        b'X': Bad,
+    }
 }
 
 /// A start event of the pool's stream.
@@ -68,18 +71,20 @@ pub struct PoolEvent {
     pub jobs: Vec<(JobKey, u32)>,
 }
 
-/// route's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RouteReply {
-    /// `R`: assigned.
-    Routed,
-    /// `D`: the job no longer needs a worker.
-    Done,
-    /// `W`: there is no live worker, so the job waits.
-    Waiting,
-    /// `X`: its record does not parse.
-    Bad,
+letters! {
+    /// route's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum RouteReply {
+        /// Assigned.
+        b'R': Routed,
+        /// The job no longer needs a worker.
+        b'D': Done,
+        /// There is no live worker, so the job waits.
+        b'W': Waiting,
+        /// Its record does not parse.
+        b'X': Bad,
+    }
 }
 
 /// The jobs that one worker begins, and the finished entries of its stream.
@@ -112,7 +117,7 @@ pub enum BeginReply {
         /// The state that a former owner has left.
         checkpoint: Option<Box<Checkpoint>>,
     },
-    /// `L`: the answer is full. The job is unchanged: ask again.
+    /// The answer is full. The job is unchanged: ask again.
     Full,
     /// The worker does not own it under this token.
     Refused,
@@ -215,22 +220,24 @@ impl ReleaseItem {
     }
 }
 
-/// release's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReleaseReply {
-    /// `D`: deleted.
-    Deleted,
-    /// `Q`: queued.
-    Queued,
-    /// `P`: parked.
-    Parked,
-    /// `S`: stale; nothing was done.
-    Stale,
-    /// `X`: its record does not parse.
-    Bad,
-    /// `L`: nothing was done, because the call had deleted a page of notifications. Ask again.
-    Later,
+letters! {
+    /// release's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ReleaseReply {
+        /// Deleted.
+        b'D': Deleted,
+        /// Queued.
+        b'Q': Queued,
+        /// Parked.
+        b'P': Parked,
+        /// Stale; nothing was done.
+        b'S': Stale,
+        /// Its record does not parse.
+        b'X': Bad,
+        /// Nothing was done, because the call had deleted a page of notifications. Ask again.
+        b'L': Later,
+    }
 }
 
 /// A page of a worker's jobs.
@@ -242,15 +249,17 @@ pub struct OwnedPage {
     pub jobs: Vec<(JobKey, Option<Record>)>,
 }
 
-/// The result of an inspection, for a job that a worker holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeldState {
-    /// `K`: nothing is wrong.
-    Kept,
-    /// `O`: its record has a higher token.
-    Outranked,
-    /// `M`: it has no record, though its worker is a member.
-    Missing,
+letters! {
+    /// The result of an inspection, for a job that a worker holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HeldState {
+        /// Nothing is wrong.
+        b'K': Kept,
+        /// Its record has a higher token.
+        b'O': Outranked,
+        /// It has no record, though its worker is a member.
+        b'M': Missing,
+    }
 }
 
 /// inspect's answer.

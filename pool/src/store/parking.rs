@@ -1,25 +1,29 @@
 //! The answers of unpark, and the listing of parked jobs.
 
+use tenure_steps::letters;
+
 use super::step::{read, step};
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::Record;
 
-/// unpark's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnparkReply {
-    /// `Q`: queued.
-    Queued,
-    /// `L`: that dispatch lives and is not parked. Nothing was done. Perhaps an earlier call has unparked it.
-    Lives,
-    /// `Y`: it is paused. Nothing was done.
-    Paused,
-    /// `N`: no such job.
-    Absent,
-    /// `R`: the pool is recovering, and the job may be running unseen. Ask again.
-    Recovering,
-    /// `X`: its record does not parse.
-    Bad,
+letters! {
+    /// unpark's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum UnparkReply {
+        /// Queued.
+        b'Q': Queued,
+        /// That dispatch lives and is not parked. Nothing was done. Perhaps an earlier call has unparked it.
+        b'L': Lives,
+        /// It is paused. Nothing was done.
+        b'Y': Paused,
+        /// No such job.
+        b'N': Absent,
+        /// The pool is recovering, and the job may be running unseen. Ask again.
+        b'R': Recovering,
+        /// Its record does not parse.
+        b'X': Bad,
+    }
 }
 
 /// The reason why a job waits.

@@ -1,6 +1,7 @@
 //! The arguments and answers of stop, update, notify, `notify_or_start` and take.
 
 use bytes::Bytes;
+use tenure_steps::letters;
 
 use super::step::{read, step};
 use super::{DispatchItem, EntryId, Turn};
@@ -19,26 +20,28 @@ pub struct StopItem {
     pub forbid: bool,
 }
 
-/// stop's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StopReply {
-    /// `D`: deleted; nobody ran it.
-    Deleted,
-    /// `S`: its owner was told, by this call or an earlier one.
-    Stopping,
-    /// `N`: no such job.
-    Absent,
-    /// `T`: that dispatch had already ended.
-    Ended,
-    /// `R`: the pool is recovering; ask again.
-    Recovering,
-    /// `M`: another worker owns it. Nothing was done.
-    Owner(Option<WorkerId>),
-    /// `X`: its record does not parse.
-    Bad,
-    /// `L`: nothing was done, because the call had deleted a page of notifications. Ask again.
-    Later,
+letters! {
+    /// stop's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum StopReply {
+        /// Deleted; nobody ran it.
+        b'D': Deleted,
+        /// Its owner was told, by this call or an earlier one.
+        b'S': Stopping,
+        /// No such job.
+        b'N': Absent,
+        /// That dispatch had already ended.
+        b'T': Ended,
+        /// The pool is recovering; ask again.
+        b'R': Recovering,
+        /// Another worker owns it. Nothing was done.
+        b'M': Owner(Option<WorkerId>),
+        /// Its record does not parse.
+        b'X': Bad,
+        /// Nothing was done, because the call had deleted a page of notifications. Ask again.
+        b'L': Later,
+    }
 }
 
 /// Another payload for a job.
@@ -56,28 +59,30 @@ pub struct UpdateItem {
     pub payload: Bytes,
 }
 
-/// update's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UpdateReply {
-    /// `K`: it has the payload, and this generation.
-    Kept(u64),
-    /// `E`: it had a payload with the same meaning already, in this generation. Nothing was done.
-    Equal(u64),
-    /// `C`: it has this generation, and another payload. Nothing was done.
-    Conflict(u64),
-    /// `N`: no job of that dispatch.
-    Absent,
-    /// `S`: it is being stopped.
-    Stopping,
-    /// `R`: the pool is recovering; ask again.
-    Recovering,
-    /// `M`: another worker owns it. Nothing was done.
-    Owner(Option<WorkerId>),
-    /// `L`: the payload is too long.
-    TooLong,
-    /// `X`: its record does not parse.
-    Bad,
+letters! {
+    /// update's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum UpdateReply {
+        /// It has the payload, and this generation.
+        b'K': Kept(u64),
+        /// It had a payload with the same meaning already, in this generation. Nothing was done.
+        b'E': Equal(u64),
+        /// It has this generation, and another payload. Nothing was done.
+        b'C': Conflict(u64),
+        /// No job of that dispatch.
+        b'N': Absent,
+        /// It is being stopped.
+        b'S': Stopping,
+        /// The pool is recovering; ask again.
+        b'R': Recovering,
+        /// Another worker owns it. Nothing was done.
+        b'M': Owner(Option<WorkerId>),
+        /// The payload is too long.
+        b'L': TooLong,
+        /// Its record does not parse.
+        b'X': Bad,
+    }
 }
 
 /// A notification to keep for a job.
@@ -91,22 +96,24 @@ pub struct NotifyItem {
     pub body: Bytes,
 }
 
-/// notify's answer for one notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotifyReply {
-    /// `K`: kept; the owner will take it.
-    Kept,
-    /// `B`: the job has its limit of notifications.
-    Full,
-    /// `N`: no such job, or it is being stopped.
-    Absent,
-    /// `R`: the pool is recovering; ask again.
-    Recovering,
-    /// `M`: another worker owns it. Nothing was done.
-    Owner(Option<WorkerId>),
-    /// `X`: its record does not parse.
-    Bad,
+letters! {
+    /// notify's answer for one notification.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum NotifyReply {
+        /// Kept; the owner will take it.
+        b'K': Kept,
+        /// The job has its limit of notifications.
+        b'B': Full,
+        /// No such job, or it is being stopped.
+        b'N': Absent,
+        /// The pool is recovering; ask again.
+        b'R': Recovering,
+        /// Another worker owns it. Nothing was done.
+        b'M': Owner(Option<WorkerId>),
+        /// Its record does not parse.
+        b'X': Bad,
+    }
 }
 
 /// A notification for a job that is started with it if it is not there.
@@ -120,34 +127,36 @@ pub struct NotifyOrStartItem {
     pub body: Bytes,
 }
 
-/// `notify_or_start`'s answer for one notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotifyOrStartReply {
-    /// `K`: kept for the job that is there.
-    Kept,
-    /// `A`: kept with its job, which this call or an earlier one has accepted.
-    Accepted,
-    /// `T`: kept with its job, which an earlier call has accepted. The job has ended.
-    Ended,
-    /// `B`: the job has its limit of notifications.
-    Full,
-    /// `S`: the job is being stopped; ask again. Nothing was done.
-    Stopping,
-    /// `M`: another worker owns the job. Nothing was done.
-    Owner(Option<WorkerId>),
-    /// `F`: the queue of the pool is full.
-    PoolFull,
-    /// `L`: its time is over, or more than `max_dispatch_deadline` ahead.
-    Late,
-    /// `R`: the pool is recovering; ask again.
-    Recovering,
-    /// `Z`: the pool is shutting down.
-    ShuttingDown,
-    /// `N`: no tokens are left.
-    OutOfTokens,
-    /// `X`: a bad argument, or a record that does not parse.
-    Bad,
+letters! {
+    /// `notify_or_start`'s answer for one notification.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum NotifyOrStartReply {
+        /// Kept for the job that is there.
+        b'K': Kept,
+        /// Kept with its job, which this call or an earlier one has accepted.
+        b'A': Accepted,
+        /// Kept with its job, which an earlier call has accepted. The job has ended.
+        b'T': Ended,
+        /// The job has its limit of notifications.
+        b'B': Full,
+        /// The job is being stopped; ask again. Nothing was done.
+        b'S': Stopping,
+        /// Another worker owns the job. Nothing was done.
+        b'M': Owner(Option<WorkerId>),
+        /// The queue of the pool is full.
+        b'F': PoolFull,
+        /// Its time is over, or more than `max_dispatch_deadline` ahead.
+        b'L': Late,
+        /// The pool is recovering; ask again.
+        b'R': Recovering,
+        /// The pool is shutting down.
+        b'Z': ShuttingDown,
+        /// No tokens are left.
+        b'N': OutOfTokens,
+        /// A bad argument, or a record that does not parse.
+        b'X': Bad,
+    }
 }
 
 /// A job whose notifications the owner fetches.

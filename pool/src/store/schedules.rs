@@ -1,9 +1,11 @@
 //! The arguments and answers of the steps of schedules and tickers.
 
-use super::step::{read, step};
 use std::fmt;
 use std::time::Duration;
 
+use tenure_steps::{More, letters};
+
+use super::step::{read, step};
 use crate::model::id::{Incarnation, JobKey, NodeName, ScheduleId, ScheduleName, Term};
 use crate::model::record::Record;
 
@@ -194,20 +196,31 @@ pub struct TermItem {
     pub seen: Option<(Term, u64)>,
 }
 
-/// term's answer for one schedule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TermReply {
-    /// `H`: it is the caller's turn.
-    Held(ScheduleEntry),
-    /// `O`: another node has the turn, or none has.
-    Other(ScheduleEntry),
-    /// `N`: that life of the schedule has ended.
-    Ended,
-    /// `X`: its entry does not parse.
-    Bad,
-    /// `T`: the pool has no tokens left for a turn.
-    OutOfTokens,
+letters! {
+    /// term's answer for one schedule.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum TermReply {
+        /// It is the caller's turn.
+        b'H': Held(ScheduleEntry),
+        /// Another node has the turn, or none has.
+        b'O': Other(ScheduleEntry),
+        /// That life of the schedule has ended.
+        b'N': Ended,
+        /// Its entry does not parse.
+        b'X': Bad,
+        /// The pool has no tokens left for a turn.
+        b'T': OutOfTokens,
+    }
+}
+
+/// The text behind the letter of an answer.
+pub(crate) struct Rest<'a>(pub(crate) &'a str);
+
+impl More<ScheduleEntry, ()> for Rest<'_> {
+    fn more(&mut self) -> Result<ScheduleEntry, ()> {
+        ScheduleEntry::parse(std::mem::take(&mut self.0)).ok_or(())
+    }
 }
 
 /// term's answer.

@@ -1,48 +1,34 @@
 //! The arguments and answers of steer.
 
+use tenure_steps::letters;
+
 use super::step::step;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 
-/// The wish for a single job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// `n`: it begins now, though it waits or is parked. Attempts and strikes of a parked one count from zero.
-    Now,
-    /// `h`: its run ends, and it begins anew on the first worker of its chain.
-    Home,
-    /// `e`: its run ends, and it begins anew on the next worker of its chain.
-    Elsewhere,
-    /// `p`: its run ends, and nobody tries it again.
-    Park,
-    /// `z`: its run ends, and nobody runs it before it is resumed.
-    Pause,
-    /// `y`: it begins now, because it is paused. Attempts and strikes count from zero.
-    Resume,
+letters! {
+    /// The wish for a single job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Way {
+        /// It begins now, though it waits or is parked. Attempts and strikes of a parked one count from zero.
+        b'n': Now,
+        /// Its run ends, and it begins anew on the first worker of its chain.
+        b'h': Home,
+        /// Its run ends, and it begins anew on the next worker of its chain.
+        b'e': Elsewhere,
+        /// Its run ends, and nobody tries it again.
+        b'p': Park,
+        /// Its run ends, and nobody runs it before it is resumed.
+        b'z': Pause,
+        /// It begins now, because it is paused. Attempts and strikes count from zero.
+        b'y': Resume,
+    }
 }
 
+#[cfg(feature = "sim")]
 impl Way {
     /// All ways.
     pub const ALL: [Self; 6] =
         [Self::Now, Self::Home, Self::Elsewhere, Self::Park, Self::Pause, Self::Resume];
-
-    /// Its letter in steps and events.
-    #[must_use]
-    pub fn letter(self) -> &'static str {
-        match self {
-            Self::Now => "n",
-            Self::Home => "h",
-            Self::Elsewhere => "e",
-            Self::Park => "p",
-            Self::Pause => "z",
-            Self::Resume => "y",
-        }
-    }
-
-    /// The way of this letter.
-    #[must_use]
-    pub fn of(letter: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|way| way.letter().as_bytes() == letter)
-    }
 }
 
 /// A steer of a job whose record the caller has looked at.
@@ -66,28 +52,30 @@ pub struct SteerItem {
     pub reason: String,
 }
 
-/// steer's answer for one job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SteerReply {
-    /// `K`: its owner is told. Whether that hears of it is seen in the record.
-    Told,
-    /// `Q`: it is queued.
-    Queued,
-    /// `P`: it is parked, now or before.
-    Parked,
-    /// `Y`: it is paused, now or before.
-    Paused,
-    /// `C`: its record is not the one that was seen. Nothing was done.
-    Changed,
-    /// `S`: it is being stopped.
-    Stopping,
-    /// `N`: no job of that dispatch.
-    Absent,
-    /// `R`: the pool is recovering; ask again.
-    Recovering,
-    /// `X`: its record does not parse.
-    Bad,
+letters! {
+    /// steer's answer for one job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum SteerReply {
+        /// Its owner is told. Whether that hears of it is seen in the record.
+        b'K': Told,
+        /// It is queued.
+        b'Q': Queued,
+        /// It is parked, now or before.
+        b'P': Parked,
+        /// It is paused, now or before.
+        b'Y': Paused,
+        /// Its record is not the one that was seen. Nothing was done.
+        b'C': Changed,
+        /// It is being stopped.
+        b'S': Stopping,
+        /// No job of that dispatch.
+        b'N': Absent,
+        /// The pool is recovering; ask again.
+        b'R': Recovering,
+        /// Its record does not parse.
+        b'X': Bad,
+    }
 }
 
 /// Carries out the wishes of an operator: single jobs begin now, end here and begin anew, or are parked. The owners of

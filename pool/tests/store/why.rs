@@ -158,7 +158,7 @@ async fn a_steered_job_says_so(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     for way in [Way::Home, Way::Elsewhere] {
-        let name = format!("k{}", way.letter());
+        let name = format!("k{way:?}");
         lab.dispatch(&name, &format!("node1.{name}")).await;
         lab.route(&name, worker).await;
         lab.steer_now(&name, way).await;

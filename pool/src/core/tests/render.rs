@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use tenure_steps::Letters as _;
 use tenure_streaming::EntryId;
 
 use crate::core::call::Call;
@@ -186,7 +187,7 @@ pub(super) fn call(call: &Call) -> String {
         Call::Steer(Steer { items }) => {
             let item = |i: &SteerItem| {
                 let at = format!("{}/{}@{}+{}", i.key, i.id, i.token, i.since);
-                format!("{at} {}{}{}", i.way.letter(), some("owner", i.guess), quoted(&i.reason))
+                format!("{at} {}{}{}", char::from(i.way.letter()), some("owner", i.guess), quoted(&i.reason))
             };
             format!("steer {}", join(items, item))
         }

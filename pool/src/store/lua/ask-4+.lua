@@ -4,10 +4,9 @@
 -- KEYS: pool workers settings jobs, then the stream of each worker named
 -- ARGV: inc, asker, count of workers, count of tokens, a byte per ask: which worker is guessed, 0 none; a byte per ask:
 --       which token it names, 0 none; wid*, token*, then key*, head* (not_after|id|f or p|name), body*
--- Returns: OK, a letter per ask, then owner and token per M.
---          K sent | M another owner or token | W nobody runs it, somebody will | G its owner is no member
---          S stopping | P parked | Y paused | N no such job
---          B the stream takes no asks | R recovering and no record | L late | X bad record or ask
+-- Returns: OK, a letter per ask: K sent | M another owner or token | W nobody runs it, somebody will |
+--          G its owner is no member | S stopping | P parked | Y paused | N no such job | B the stream takes no asks |
+--          R recovering and no record | L late | X bad record or ask; then owner and token per M
 --@base
 --@guard
 --@clock

@@ -7,9 +7,10 @@
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', the ring's revision, count of workers,
 --       wid*, count of hashes, hash*, a byte per job: which hash is that of its bytes, 0 none; a byte per job: which
 --       worker it has, 0 the router's to find; then key*, id*, not_after*, payload*
--- Returns: OK, a letter per job, A accepted | E exists | P, Y exists and is parked, or paused | B full | T ended | C conflict | O ended with an outcome |
---          L late | R recovering | Z shutting down | N no tokens are left | X bad argument, record or entry of the id;
---          then an outcome per O. STALETERM
+-- Returns: OK, a letter per job: A accepted | E exists | P exists and is parked | Y exists and is paused | B full |
+--          T ended | C conflict | O ended with an outcome | L late | R recovering |
+--          Z shutting down | N no tokens are left | X bad argument, record or entry of the id; then an outcome per O.
+--          STALETERM
 --@base
 --@guard
 --@clock

@@ -2,7 +2,7 @@
 -- Keeps notifications with their jobs, in order; wakes the owner when the first one comes.
 -- KEYS: pool settings jobs notifications workers, then the stream of each worker named
 -- ARGV: inc, count of workers, a byte per notification: which worker is guessed, 0 none; wid*, then key*, body*
--- Returns: OK, a letter per notification, K kept | B the job's bound is reached | N no such job | R recovering |
+-- Returns: OK, a letter per notification: K kept | B the job's bound is reached | N no such job | R recovering |
 --          M the guess is wrong, nothing done | X bad record; then the owner per M
 --@base
 --@guard

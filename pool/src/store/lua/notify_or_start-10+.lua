@@ -6,9 +6,9 @@
 -- ARGV: inc, the ring's revision, count of workers, a byte per notification: which worker is guessed to be the owner, 0
 --       none; a byte per notification: which worker gets a new job, 0 the router's to find; wid*, then key*, id*,
 --       not_after*, payload*, body*
--- Returns: OK, a letter per notification, K kept | A accepted with its job, now or before | T accepted before, and ended |
---          B the job's bound is reached | S it is being stopped | M the guess is wrong, nothing done | F the queue is full |
---          L late | R recovering | Z shutting down | N no tokens are left | X bad argument or record; then the owner per M
+-- Returns: OK, a letter per notification: K kept | A accepted with its job, now or before |
+--          T accepted before, and ended | B the job's bound is reached | S it is being stopped |
+--          M the guess is wrong, nothing done | F the queue is full | L late | R recovering | Z shutting down | N no tokens are left | X bad argument or record; then the owner per M
 --@base
 --@guard
 --@clock

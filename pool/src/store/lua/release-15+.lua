@@ -11,7 +11,7 @@
 --       many workers may get the job. Then come the indexes of the dispatcher's and of the stopper's node, or 0. The
 --       result follows, and s:error for the stopper or ''. Then come the generation of the payload that it ran with, or
 --       '', and why an operator wanted to have it at rest that ends now, or ''.
--- Returns: OK, a letter per job, D deleted | Q queued | P parked | S stale | X bad record |
+-- Returns: OK, a letter per job: D deleted | Q queued | P parked | S stale | X bad record |
 --          L nothing done, later: the call has deleted a page of notifications
 --@base
 --@guard

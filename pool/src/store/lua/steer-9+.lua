@@ -7,8 +7,9 @@
 --       now | h goes home | e goes elsewhere | p is parked | z is paused | y is resumed; wid*, then key*, id*, token*,
 --       since*, reason*. That of a pause is by|end|why: when it is over, by the server's clock, ms, or nothing. That of a
 --       resume has the end that the caller saw, in the same place
--- Returns: OK, a letter per job, K its owner is told | Q queued | P parked, now or before | Y paused, now or before | C its record is another one,
---          nothing done | S stopping | N no job of that dispatch | R recovering | X bad record. SHUTDOWN
+-- Returns: OK, a letter per job: K its owner is told | Q queued | P parked, now or before |
+--          Y paused, now or before | C its record is another one, nothing done | S stopping |
+--          N no job of that dispatch | R recovering | X bad record. SHUTDOWN
 --@base
 --@guard
 --@clock

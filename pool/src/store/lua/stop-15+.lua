@@ -6,7 +6,7 @@
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', repeat 0|1 (the sweeper says it
 --       again), waiting node or '', count of workers, '' or a letter per job, 1 if its dispatch is never to be
 --       accepted when it is not there; a byte per job: which worker is guessed, 0 none; wid*, then key*, id*
--- Returns: OK, a letter per job, D deleted | S stopping | N no such job, or not the plan's | T ended before |
+-- Returns: OK, a letter per job: D deleted | S stopping | N no such job, or not the plan's | T ended before |
 --          R recovering | M the guess is wrong, nothing done | X bad record, or entry of the id |
 --          L nothing done, because the call has deleted a page of notifications.
 --          Then the owner per M. STALETERM

@@ -2,8 +2,8 @@
 -- Parked jobs are tried again, each named with its dispatch: their attempts and strikes start anew. A paused one stays.
 -- KEYS: pool settings jobs owners queue parked errors starts
 -- ARGV: inc, then (key, id)*
--- Returns: OK, then per job Q queued | L it lives and is not parked | Y it is paused | N no such job | R recovering, it may be running
---          unseen | X bad record. SHUTDOWN
+-- Returns: OK, then one by one a letter per job: Q queued | L it lives and is not parked | Y it is paused |
+--          N no such job | R recovering, it may be running unseen | X bad record. SHUTDOWN
 --@base
 --@guard
 --@clock

@@ -4,7 +4,7 @@
 -- KEYS: pool workers settings jobs payloads schedules, then the stream of each worker named
 -- ARGV: inc, plan, its schedule's id and the caller's term, or three times '', count of workers, a byte per job: which
 --       worker is guessed, 0 none; wid*, then key*, id*, generation*, payload*
--- Returns: OK, a letter per job, K kept | E it means the same already | C another generation, nothing done | N no job of
+-- Returns: OK, a letter per job: K kept | E it means the same already | C another generation, nothing done | N no job of
 --          that dispatch, or not the plan's | S stopping | R recovering | M the guess is wrong, nothing done |
 --          L the payload is too long | X bad record; then the generation per K, E and C, and the owner per M. STALETERM
 --@base

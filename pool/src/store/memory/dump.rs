@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tenure_steps::Letters as _;
+
 use super::state::{Ended, State, Stored};
 use super::streams::NodeEntry;
 use crate::model::level;
@@ -190,7 +192,7 @@ fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
             for (key, token, way, reason) in jobs {
                 pair(b"r", key.as_bytes());
                 pair(b"t", token.to_string().as_bytes());
-                pair(b"w", way.letter().as_bytes());
+                pair(b"w", &[way.letter()]);
                 pair(b"e", reason.as_bytes());
             }
         }

@@ -2,7 +2,6 @@
 
 use super::RedisStore;
 use super::ownership::{owner, tokens};
-use super::reply::Values;
 use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, Token};
 use crate::store::{Ask, AskItem, AskReply, OnRedis, Reply, ReplyReply, Result};
@@ -24,8 +23,7 @@ impl OnRedis for Ask {
         call.args(workers.iter().map(|worker| worker.0)).args(named.iter().map(|token| token.0));
         call.args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.ask.head())).args(items.iter().map(|item| &*item.ask.body));
-        let mut values = store.steps.run("ask", call).await?.ok()?;
-        values.letters(items.len(), "asks' answers", ask_reply)
+        store.steps.run("ask", call).await?.ok()?.letters(items.len(), "asks' answers")
     }
 }
 
@@ -42,37 +40,6 @@ impl OnRedis for Reply {
         call.arg(column(asker_of)?).args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.id.to_string()));
         call.args(items.iter().map(|item| item.said.encode().to_vec()));
-        let mut values = store.steps.run("reply", call).await?.ok()?;
-        values.letters(items.len(), "replies' answers", |letter, _| {
-            Ok(Some(match letter {
-                b'K' => ReplyReply::Told,
-                b'S' => ReplyReply::Stale,
-                b'R' => ReplyReply::Recovering,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("reply", call).await?.ok()?.letters(items.len(), "replies' answers")
     }
-}
-
-fn ask_reply(letter: u8, owners: &mut Values) -> Result<Option<AskReply>> {
-    Ok(Some(match letter {
-        b'K' => AskReply::Sent,
-        b'M' => {
-            // Only damage can make a record with an owner or a token that no pool gives.
-            let owner = owners.parsed("an owner", |text| Some(text.parse().ok()))?;
-            let token = owners.parsed("a token", |text| Some(text.parse().ok()))?;
-            AskReply::Owner(owner.zip(token))
-        }
-        b'W' => AskReply::Waiting,
-        b'G' => AskReply::Gone,
-        b'S' => AskReply::Stopping,
-        b'P' => AskReply::Parked,
-        b'Y' => AskReply::Paused,
-        b'N' => AskReply::Absent,
-        b'B' => AskReply::Crowded,
-        b'R' => AskReply::Recovering,
-        b'L' => AskReply::Late,
-        b'X' => AskReply::Bad,
-        _ => return Ok(None),
-    }))
 }

@@ -42,26 +42,7 @@ impl OnRedis for AttestJobs {
             }
         }
         let mut values = store.steps.run("attest", call).await?.items(items.len())?;
-        items
-            .iter()
-            .map(|_| {
-                values.parsed("an attestation's answer", |text| {
-                    Some(match text {
-                        "K" => AttestReply::Kept,
-                        "P" => AttestReply::SendPayload,
-                        "S" => AttestReply::MustStop,
-                        "O" => AttestReply::Outranked,
-                        "E" => AttestReply::Ended,
-                        "Q" => AttestReply::Requeued,
-                        "G" => AttestReply::Gone,
-                        "-" => AttestReply::Nothing,
-                        "X" => AttestReply::Unreadable,
-                        "L" => AttestReply::Later,
-                        _ => return None,
-                    })
-                })
-            })
-            .collect()
+        items.iter().map(|_| values.letter("an attestation's answer")).collect()
     }
 }
 

@@ -22,17 +22,7 @@ impl OnRedis for Save {
         }
         call.args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.number)).args(items.iter().map(|item| &*item.bytes));
-        let mut values = store.steps.run("save", call).await?.ok()?;
-        values.letters(items.len(), "saves' answers", |letter, _| {
-            Ok(Some(match letter {
-                b'K' => SaveReply::Kept,
-                b'S' => SaveReply::Stale,
-                b'R' => SaveReply::Recovering,
-                b'L' => SaveReply::TooLong,
-                b'X' => SaveReply::Unusable,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("save", call).await?.ok()?.letters(items.len(), "saves' answers")
     }
 }
 

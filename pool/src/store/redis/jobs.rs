@@ -35,16 +35,7 @@ impl OnRedis for Route {
         call.args(entries.iter().map(ToString::to_string));
         call.args(targets.iter().map(|worker| worker.0));
         call.arg(column(numbers)?).args(jobs.iter().map(|(key, _)| key.as_bytes()));
-        let mut values = store.steps.run("route", call).await?.ok()?;
-        values.letters(jobs.len(), "routes' answers", |letter, _| {
-            Ok(Some(match letter {
-                b'R' => RouteReply::Routed,
-                b'D' => RouteReply::Done,
-                b'W' => RouteReply::Waiting,
-                b'X' => RouteReply::Bad,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("route", call).await?.ok()?.letters(jobs.len(), "routes' answers")
     }
 }
 
@@ -131,27 +122,7 @@ pub(super) async fn dispatch(
     call.arg(column(of_hashes)?).arg(column(numbers)?);
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
     call.args(items.iter().map(|item| item.not_after)).args(items.iter().map(|item| &*item.payload));
-    let mut values = steps.run("dispatch", call).await?.ok()?;
-    values.letters(items.len(), "dispatches' answers", dispatch_reply)
-}
-
-fn dispatch_reply(letter: u8, outcomes: &mut Values) -> Result<Option<DispatchReply>> {
-    Ok(Some(match letter {
-        b'A' => DispatchReply::Accepted,
-        b'E' => DispatchReply::Exists,
-        b'P' => DispatchReply::Parked,
-        b'Y' => DispatchReply::Paused,
-        b'B' => DispatchReply::Full,
-        b'T' => DispatchReply::Ended,
-        b'C' => DispatchReply::Conflict,
-        b'O' => DispatchReply::Outcome(outcomes.text()?),
-        b'L' => DispatchReply::Late,
-        b'R' => DispatchReply::Recovering,
-        b'Z' => DispatchReply::ShuttingDown,
-        b'N' => DispatchReply::OutOfTokens,
-        b'X' => DispatchReply::Bad,
-        _ => return Ok(None),
-    }))
+    steps.run("dispatch", call).await?.ok()?.letters(items.len(), "dispatches' answers")
 }
 
 /// The records of these keys, of any dispatch. That needs no script.

@@ -183,15 +183,7 @@ impl OnRedis for Expire {
         for (worker, seq) in workers {
             call.arg(worker.0).arg(seq.map(|seq| seq.to_string()).unwrap_or_default());
         }
-        let mut values = store.steps.run("expire", call).await?.ok()?;
-        values.letters(workers.len(), "ends of workers", |letter, _| {
-            Ok(match letter {
-                b'D' => Some(Expired::Done),
-                b'G' => Some(Expired::Gone),
-                b'R' => Some(Expired::Renewed),
-                _ => None,
-            })
-        })
+        store.steps.run("expire", call).await?.ok()?.letters(workers.len(), "ends of workers")
     }
 }
 

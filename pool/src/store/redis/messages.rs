@@ -1,13 +1,14 @@
 //! Messages to the owner of a job: stop and notify, and the owner's take.
 
 use bytes::Bytes;
+use tenure_steps::letters;
 
 use super::RedisStore;
 use super::ownership::{owner, tokens};
 use super::reply::Values;
 use super::schedules;
 use super::steps::{Steps, Targets, column};
-use crate::model::id::{Incarnation, NodeName, WorkerId};
+use crate::model::id::{Incarnation, NodeName};
 use crate::store::{
     DropNotifications, Notify, NotifyOrStart, NotifyOrStartReply, NotifyReply, OnRedis, ReadNotifications,
     Result, Stop, StopItem, StopReply, Take, Taken, Turn, Waiting,
@@ -35,18 +36,7 @@ impl OnRedis for Notify {
         call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
         call.args(targets.iter().map(|worker| worker.0));
         call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| &*item.body));
-        let mut values = store.steps.run("notify", call).await?.ok()?;
-        values.letters(items.len(), "notifications' answers", |letter, owners| {
-            Ok(Some(match letter {
-                b'K' => NotifyReply::Kept,
-                b'B' => NotifyReply::Full,
-                b'N' => NotifyReply::Absent,
-                b'R' => NotifyReply::Recovering,
-                b'M' => NotifyReply::Owner(owner_named(owners)?),
-                b'X' => NotifyReply::Bad,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("notify", call).await?.ok()?.letters(items.len(), "notifications' answers")
     }
 }
 
@@ -67,24 +57,7 @@ impl OnRedis for NotifyOrStart {
         call.args(starts().map(|start| start.key.as_bytes())).args(starts().map(|start| start.id.as_str()));
         call.args(starts().map(|start| start.not_after)).args(starts().map(|start| &*start.payload));
         call.args(items.iter().map(|item| &*item.body));
-        let mut values = store.steps.run("notify_or_start", call).await?.ok()?;
-        values.letters(items.len(), "notifications' answers", |letter, owners| {
-            Ok(Some(match letter {
-                b'K' => NotifyOrStartReply::Kept,
-                b'A' => NotifyOrStartReply::Accepted,
-                b'T' => NotifyOrStartReply::Ended,
-                b'B' => NotifyOrStartReply::Full,
-                b'S' => NotifyOrStartReply::Stopping,
-                b'M' => NotifyOrStartReply::Owner(owner_named(owners)?),
-                b'F' => NotifyOrStartReply::PoolFull,
-                b'L' => NotifyOrStartReply::Late,
-                b'R' => NotifyOrStartReply::Recovering,
-                b'Z' => NotifyOrStartReply::ShuttingDown,
-                b'N' => NotifyOrStartReply::OutOfTokens,
-                b'X' => NotifyOrStartReply::Bad,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("notify_or_start", call).await?.ok()?.letters(items.len(), "notifications' answers")
     }
 }
 
@@ -96,15 +69,8 @@ impl OnRedis for Take {
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.ack));
         let mut values = store.steps.run("take", call).await?.ok()?;
-        values.letters(items.len(), "takes' answers", |letter, values| {
-            Ok(Some(match letter {
-                b'S' => None,
-                b'E' => Some(Taken { first: 0, bodies: Vec::new() }),
-                b'O' => Some(Taken { first: values.number()?, bodies: vec![values.bytes()?] }),
-                b'M' => Some(several(values.list()?)?),
-                _ => return Ok(None),
-            }))
-        })
+        let took: Vec<Took> = values.letters(items.len(), "takes' answers")?;
+        took.into_iter().map(Took::taken).collect()
     }
 }
 
@@ -161,29 +127,33 @@ pub(super) async fn stop(
     call.arg(targets.iter().len()).arg(forbids).arg(column(numbers)?);
     call.args(targets.iter().map(|worker| worker.0));
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
-    let mut values = steps.run("stop", call).await?.ok()?;
-    values.letters(items.len(), "stops' answers", |letter, owners| {
-        Ok(Some(match letter {
-            b'D' => StopReply::Deleted,
-            b'S' => StopReply::Stopping,
-            b'N' => StopReply::Absent,
-            b'T' => StopReply::Ended,
-            b'R' => StopReply::Recovering,
-            b'M' => StopReply::Owner(owner_named(owners)?),
-            b'X' => StopReply::Bad,
-            b'L' => StopReply::Later,
-            _ => return Ok(None),
-        }))
-    })
+    steps.run("stop", call).await?.ok()?.letters(items.len(), "stops' answers")
 }
 
-/// The owner, from the next value. Only damage can make a record without an owner, or with an impossible one.
-pub(super) fn owner_named(owners: &mut Values) -> Result<Option<WorkerId>> {
-    owners.parsed("an owner", |text| Some(text.parse().ok()))
+letters! {
+    /// take's answer for one job.
+    pub(super) enum Took {
+        /// Nothing waits.
+        b'E': Nothing,
+        /// The number of a notification, and the notification.
+        b'O': One(u64, Bytes),
+        /// The number of the first of several notifications, and the notifications.
+        b'M': Several(Values),
+        /// The caller is not the owner.
+        b'S': Stale,
+    }
 }
 
-fn several(mut values: Values) -> Result<Taken> {
-    let first = values.number()?;
-    let bodies = (0..values.len()).map(|_| values.bytes()).collect::<Result<Vec<Bytes>>>()?;
-    Ok(Taken { first, bodies })
+impl Took {
+    fn taken(self) -> Result<Option<Taken>> {
+        let (first, bodies) = match self {
+            Self::Stale => return Ok(None),
+            Self::Nothing => (0, Vec::new()),
+            Self::One(first, body) => (first, vec![body]),
+            Self::Several(mut values) => {
+                (values.number()?, (0..values.len()).map(|_| values.bytes()).collect::<Result<_>>()?)
+            }
+        };
+        Ok(Some(Taken { first, bodies }))
+    }
 }

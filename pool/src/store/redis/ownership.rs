@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use redis::Value;
 use tenure_connection::Call;
+use tenure_steps::letters;
 use tenure_streaming::EntryId;
 
 use super::RedisStore;
-use super::reply::{Reply, Values, unexpected};
+use super::reply::{Reply, unexpected};
 use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::Record;
@@ -49,13 +51,8 @@ impl OnRedis for Started {
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(numbers)?).args(items.iter().map(|item| item.key.as_bytes()));
         let mut values = store.steps.run("started", call).await?.ok()?;
-        values.letters(items.len(), "starts' answers", |letter, _| {
-            Ok(match letter {
-                b'K' => Some(true),
-                b'S' => Some(false),
-                _ => None,
-            })
-        })
+        let noted: Vec<Noted> = values.letters(items.len(), "starts' answers")?;
+        Ok(noted.into_iter().map(|noted| noted == Noted::Yes).collect())
     }
 }
 
@@ -93,18 +90,7 @@ impl OnRedis for Release {
         }
         tokens(&mut call, items.iter().map(|item| item.token))?;
         call.arg(column(way_of)?).args(items.iter().map(|item| item.key.as_bytes()));
-        let mut values = store.steps.run("release", call).await?.ok()?;
-        values.letters(items.len(), "releases' answers", |letter, _| {
-            Ok(Some(match letter {
-                b'D' => ReleaseReply::Deleted,
-                b'Q' => ReleaseReply::Queued,
-                b'P' => ReleaseReply::Parked,
-                b'S' => ReleaseReply::Stale,
-                b'X' => ReleaseReply::Bad,
-                b'L' => ReleaseReply::Later,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("release", call).await?.ok()?.letters(items.len(), "releases' answers")
     }
 }
 
@@ -137,51 +123,94 @@ pub(super) fn tokens(call: &mut Call, of_jobs: impl Iterator<Item = Token>) -> R
     Ok(())
 }
 
+letters! {
+    /// started's answer for one job.
+    #[derive(PartialEq)]
+    pub(super) enum Noted {
+        /// It is noted.
+        b'K': Yes,
+        /// The caller is not the owner.
+        b'S': Stale,
+    }
+}
+
+letters! {
+    /// begin's answer for one worker.
+    pub(super) enum Heard {
+        /// An answer for each job follows.
+        b'O': Yes,
+        /// The worker is no member.
+        b'F': Fenced,
+        /// The pool is shutting down.
+        b'Z': ShuttingDown,
+    }
+}
+
+letters! {
+    /// begin's answer for one job, with the record and the payload, and with the header and the bytes of a checkpoint.
+    pub(super) enum Begun {
+        /// The worker runs the job.
+        b'B': Plain(Bytes, Bytes),
+        /// The worker runs the job, and notifications wait.
+        b'N': Waiting(Bytes, Bytes),
+        /// The worker runs the job, which has a checkpoint.
+        b'C': Saved(Bytes, Bytes, Bytes, Bytes),
+        /// The worker runs the job, which has a checkpoint, and notifications wait.
+        b'D': SavedWaiting(Bytes, Bytes, Bytes, Bytes),
+        /// The answer is full.
+        b'L': Full,
+        /// The worker does not own the job under the token.
+        b'S': Refused,
+    }
+}
+
 /// The answer of `begin` to these. A record of another worker or token is no valid answer: the job would start, and
 /// nothing would ever stop it.
 pub(super) fn begun_all(reply: Reply, begins: &[WorkerBegins]) -> Result<Vec<WorkerBegun>> {
     let mut values = reply.ok()?;
-    let heard = values.some_letters_of(&[begins.len()], "begins' answers to workers", |letter, _| {
-        Ok(match letter {
-            b'O' => Some(Ok(())),
-            b'F' => Some(Err(Refusal::Fenced)),
-            b'Z' => Some(Err(Refusal::ShuttingDown)),
-            _ => None,
-        })
-    })?;
-    let heard: Vec<_> = heard.into_iter().flatten().collect();
-    let granted: Vec<_> =
-        begins.iter().zip(&heard).filter(|(_, heard)| heard.is_ok()).map(|(of, _)| of).collect();
-    let sizes: Vec<_> = granted.iter().map(|of| of.jobs.len()).collect();
-    let mut asked = granted.iter().flat_map(|of| of.jobs.iter().map(|(_, token)| (of.worker, *token)));
-    let read = |letter, values: &mut Values| begun(letter, asked.next(), values);
-    let mut replies = values.letters_of(&sizes, "begins' answers", read)?.into_iter();
-    Ok(heard.into_iter().map(|heard| heard.map(|()| replies.next().unwrap_or_default())).collect())
+    let heard: Vec<Heard> = values.some_letters(begins.len(), "begins' answers to workers")?;
+    let granted = begins.iter().zip(&heard).filter(|(_, heard)| matches!(heard, Heard::Yes));
+    let row = values.row(granted.map(|(of, _)| of.jobs.len()).sum(), "begins' answers")?;
+    let mut letters = row.iter();
+    let of_worker = |(of, heard): (&WorkerBegins, Heard)| match heard {
+        Heard::Yes => {
+            let asked = of.jobs.iter().zip(&mut letters);
+            let read = asked.map(|((_, token), letter)| {
+                begun(values.behind(*letter, &row, "begins' answers")?, (of.worker, *token))
+            });
+            Ok(Ok(read.collect::<Result<_>>()?))
+        }
+        Heard::Fenced => Ok(Err(Refusal::Fenced)),
+        Heard::ShuttingDown => Ok(Err(Refusal::ShuttingDown)),
+    };
+    let all = begins.iter().zip(heard).map(of_worker).collect::<Result<_>>()?;
+    values.end()?;
+    Ok(all)
 }
 
 /// `asked`: the worker and the token of the job.
-fn begun(letter: u8, asked: Option<(WorkerId, Token)>, values: &mut Values) -> Result<Option<BeginReply>> {
-    let (waiting, has_checkpoint) = match letter {
-        b'B' => (false, false),
-        b'N' => (true, false),
-        b'C' => (false, true),
-        b'D' => (true, true),
-        b'L' => return Ok(Some(BeginReply::Full)),
-        b'S' => return Ok(Some(BeginReply::Refused)),
-        _ => return Ok(None),
+fn begun(answer: Begun, asked: (WorkerId, Token)) -> Result<BeginReply> {
+    let (waiting, stored, payload, checkpoint) = match answer {
+        Begun::Plain(record, payload) => (false, record, payload, None),
+        Begun::Waiting(record, payload) => (true, record, payload, None),
+        Begun::Saved(record, payload, header, bytes) => {
+            (false, record, payload, Checkpoint::parse(&header, bytes))
+        }
+        Begun::SavedWaiting(record, payload, header, bytes) => {
+            (true, record, payload, Checkpoint::parse(&header, bytes))
+        }
+        Begun::Full => return Ok(BeginReply::Full),
+        Begun::Refused => return Ok(BeginReply::Refused),
     };
-    let (stored, payload) = (values.bytes()?, values.bytes()?);
-    let checkpoint = if has_checkpoint { Checkpoint::parse(&values.bytes()?, values.bytes()?) } else { None };
-    let checkpoint = checkpoint.map(Box::new);
-    let Some(record) = Record::parse(&stored) else { return Ok(Some(BeginReply::Refused)) };
-    if record.owner.map(|owner| (owner, record.token)) != asked {
+    let Some(record) = Record::parse(&stored) else { return Ok(BeginReply::Refused) };
+    if record.owner.map(|owner| (owner, record.token)) != Some(asked) {
         return Err(unexpected(
             "begin",
             "the record that was asked for",
             &Value::BulkString(stored.to_vec()),
         ));
     }
-    Ok(Some(BeginReply::Begun { record, waiting, payload, checkpoint }))
+    Ok(BeginReply::Begun { record, waiting, payload, checkpoint: checkpoint.map(Box::new) })
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

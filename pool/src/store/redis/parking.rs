@@ -1,5 +1,7 @@
 //! Parked jobs: retries and listings. And what operators want of single jobs.
 
+use tenure_connection::Letters as _;
+
 use super::RedisStore;
 use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey};
@@ -21,21 +23,7 @@ impl OnRedis for Unpark {
             call.arg(key.as_bytes()).arg(id.as_str());
         }
         let mut values = store.steps.run("unpark", call).await?.items(jobs.len())?;
-        jobs.iter()
-            .map(|_| {
-                values.parsed("an unpark's answer", |text| {
-                    Some(match text {
-                        "Q" => UnparkReply::Queued,
-                        "L" => UnparkReply::Lives,
-                        "Y" => UnparkReply::Paused,
-                        "N" => UnparkReply::Absent,
-                        "R" => UnparkReply::Recovering,
-                        "X" => UnparkReply::Bad,
-                        _ => return None,
-                    })
-                })
-            })
-            .collect()
+        jobs.iter().map(|_| values.letter("an unpark's answer")).collect()
     }
 }
 
@@ -50,27 +38,13 @@ impl OnRedis for Steer {
         let mut call =
             store.steps.scripts.steer.call(&targets.keys(|worker| store.steps.keys.worker(*worker)));
         call.arg(inc.0).arg(targets.iter().len()).arg(column(numbers)?);
-        call.arg(items.iter().map(|item| item.way.letter()).collect::<String>());
+        call.arg(items.iter().map(|item| item.way.letter()).collect::<Vec<_>>());
         call.args(targets.iter().map(|worker| worker.0));
         call.args(items.iter().map(|item| item.key.as_bytes()));
         call.args(items.iter().map(|item| item.id.as_str()));
         call.args(items.iter().map(|item| item.token.0)).args(items.iter().map(|item| item.since));
         call.args(items.iter().map(|item| &*item.reason));
-        let mut values = store.steps.run("steer", call).await?.ok()?;
-        values.letters(items.len(), "a steer's answers", |letter, _| {
-            Ok(Some(match letter {
-                b'K' => SteerReply::Told,
-                b'Q' => SteerReply::Queued,
-                b'P' => SteerReply::Parked,
-                b'Y' => SteerReply::Paused,
-                b'C' => SteerReply::Changed,
-                b'S' => SteerReply::Stopping,
-                b'N' => SteerReply::Absent,
-                b'R' => SteerReply::Recovering,
-                b'X' => SteerReply::Bad,
-                _ => return Ok(None),
-            }))
-        })
+        store.steps.run("steer", call).await?.ok()?.letters(items.len(), "a steer's answers")
     }
 }
 

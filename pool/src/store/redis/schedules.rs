@@ -10,7 +10,7 @@ use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::Record;
 use crate::store::{
     ChangeSchedule, HoldTurns, ListPlanned, OnRedis, PlannedPage, ReadSchedules, Result, ScheduleChange,
-    ScheduleEntry, ScheduleKey, ScheduleState, TakeTick, TermItem, TermReply, Terms, TickReply, Turn,
+    ScheduleEntry, ScheduleKey, ScheduleState, TakeTick, TermItem, Terms, TickReply, Turn,
 };
 
 impl OnRedis for ReadSchedules {
@@ -78,18 +78,7 @@ impl OnRedis for HoldTurns {
         }
         let mut values = store.steps.run("term", call).await?.items(items.len() + 1)?;
         let now = values.number()?;
-        let reply = |text: &str| {
-            Some(match text {
-                "N" => TermReply::Ended,
-                "X" => TermReply::Bad,
-                "T" => TermReply::OutOfTokens,
-                _ => match text.strip_prefix('H') {
-                    Some(text) => TermReply::Held(ScheduleEntry::parse(text)?),
-                    None => TermReply::Other(ScheduleEntry::parse(text.strip_prefix('O')?)?),
-                },
-            })
-        };
-        let replies = items.iter().map(|_| values.parsed("a term's answer", reply)).collect::<Result<_>>()?;
+        let replies = items.iter().map(|_| values.letter("a term's answer")).collect::<Result<_>>()?;
         Ok(Terms { now, replies })
     }
 }

@@ -1,6 +1,5 @@
 //! Other payloads for jobs that are there.
 
-use super::messages::owner_named;
 use super::steps::{Steps, Targets, column};
 use super::{RedisStore, schedules};
 use crate::model::id::Incarnation;
@@ -33,19 +32,5 @@ async fn update(
     call.args(items.iter().map(|item| item.key.as_bytes()));
     call.args(items.iter().map(|item| item.id.as_str())).args(items.iter().map(|item| item.generation));
     call.args(items.iter().map(|item| &*item.payload));
-    let mut values = steps.run("update", call).await?.ok()?;
-    values.letters(items.len(), "updates' answers", |letter, values| {
-        Ok(Some(match letter {
-            b'K' => UpdateReply::Kept(values.number()?),
-            b'E' => UpdateReply::Equal(values.number()?),
-            b'C' => UpdateReply::Conflict(values.number()?),
-            b'N' => UpdateReply::Absent,
-            b'S' => UpdateReply::Stopping,
-            b'R' => UpdateReply::Recovering,
-            b'M' => UpdateReply::Owner(owner_named(values)?),
-            b'L' => UpdateReply::TooLong,
-            b'X' => UpdateReply::Bad,
-            _ => return Ok(None),
-        }))
-    })
+    steps.run("update", call).await?.ok()?.letters(items.len(), "updates' answers")
 }

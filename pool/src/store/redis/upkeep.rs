@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tenure_connection::Letters as _;
+
 use super::RedisStore;
 use super::reply::Values;
 use crate::model::id::{DispatchId, Incarnation, WorkerId};
@@ -62,11 +64,7 @@ impl OnRedis for Inspect {
         let mut values = store.steps.run("inspect", call).await?.ok()?;
         let (next, strangers) = (values.number()?, values.number()? as usize);
         let letters = values.bytes()?;
-        let state = |letter: &u8| match letter {
-            b'O' => HeldState::Outranked,
-            b'M' => HeldState::Missing,
-            _ => HeldState::Kept,
-        };
+        let state = |letter: &u8| HeldState::of_letter(*letter).unwrap_or(HeldState::Kept);
         Ok(Inspected { next, strangers, held: letters.iter().map(state).collect() })
     }
 }

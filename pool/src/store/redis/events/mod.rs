@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 use redis::{Cmd, Value};
-use tenure_connection::Error;
+use tenure_connection::{Error, Letters as _};
 use tenure_streaming::EntryId;
 
 use super::keys::GROUP;
@@ -278,8 +278,9 @@ fn steers(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<Vec<(JobKey, Token, Wa
         if [&*r, &*t, &*w, &*e] != [b"r", b"t", b"w", b"e"] {
             return None;
         }
+        let [way] = way[..] else { return None };
         let reason = String::from_utf8_lossy(&reason).into_owned();
-        jobs.push((JobKey::new(key).ok()?, token(&number)?, Way::of(&way)?, reason));
+        jobs.push((JobKey::new(key).ok()?, token(&number)?, Way::of_letter(way)?, reason));
     }
     Some(jobs)
 }

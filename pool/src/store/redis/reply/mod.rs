@@ -6,12 +6,13 @@ use std::vec::IntoIter;
 
 use bytes::Bytes;
 use redis::Value;
+use tenure_steps::{More, ReadLetters};
 use tenure_streaming::EntryId;
 
-use crate::model::id::{DispatchId, JobKey, Revision};
+use crate::model::id::{DispatchId, JobKey, Revision, Token, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::Member;
-use crate::store::{Outcome, Refusal, Result, StoreError};
+use crate::store::{Outcome, Refusal, Rest, Result, StoreError};
 
 /// A reply that breaks the contract. The call was executed.
 #[derive(Debug, thiserror::Error)]
@@ -111,52 +112,66 @@ impl Values {
             .ok_or_else(|| unexpected(self.call, expected, &Value::BulkString(bytes.to_vec())))
     }
 
-    /// The next value, a letter for each of `items`. `parse` gets the letter and reads the values that follow for it.
-    /// No value may remain.
-    pub(super) fn letters<T>(
+    /// The next value, a letter for each of `items`, and the values that belong to the letters. No value may remain.
+    pub(super) fn letters<T: ReadLetters<Self, StoreError>>(
         &mut self,
         items: usize,
         expected: &'static str,
-        parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
     ) -> Result<Vec<T>> {
-        let mut groups = self.letters_of(&[items], expected, parse)?;
-        Ok(groups.pop().unwrap_or_default())
-    }
-
-    /// The same for groups of these sizes.
-    pub(super) fn letters_of<T>(
-        &mut self,
-        groups: &[usize],
-        expected: &'static str,
-        parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
-    ) -> Result<Vec<Vec<T>>> {
-        let read = self.some_letters_of(groups, expected, parse)?;
-        match self.items.next() {
-            Some(left) => Err(unexpected(self.call, "no more values", &left)),
-            None => Ok(read),
-        }
+        let read = self.some_letters(items, expected)?;
+        self.end()?;
+        Ok(read)
     }
 
     /// The same, but more values may remain.
-    pub(super) fn some_letters_of<T>(
+    pub(super) fn some_letters<T: ReadLetters<Self, StoreError>>(
         &mut self,
-        groups: &[usize],
+        items: usize,
         expected: &'static str,
-        mut parse: impl FnMut(u8, &mut Self) -> Result<Option<T>>,
-    ) -> Result<Vec<Vec<T>>> {
-        let letters = self.bytes()?;
-        let strange = |call| unexpected(call, expected, &Value::BulkString(letters.to_vec()));
-        if letters.len() != groups.iter().sum::<usize>() {
-            return Err(strange(self.call));
+    ) -> Result<Vec<T>> {
+        let row = self.row(items, expected)?;
+        row.iter().map(|letter| self.behind(*letter, &row, expected)).collect()
+    }
+
+    /// The next value, a letter for each of `items`.
+    pub(super) fn row(&mut self, items: usize, expected: &'static str) -> Result<Bytes> {
+        let row = self.bytes()?;
+        if row.len() == items { Ok(row) } else { Err(self.strange_row(&row, expected)) }
+    }
+
+    /// The answer behind a letter of the row, with the values that follow for the letter.
+    pub(super) fn behind<T: ReadLetters<Self, StoreError>>(
+        &mut self,
+        letter: u8,
+        row: &Bytes,
+        expected: &'static str,
+    ) -> Result<T> {
+        T::read(letter, self)?.ok_or_else(|| self.strange_row(row, expected))
+    }
+
+    fn strange_row(&self, row: &Bytes, expected: &'static str) -> StoreError {
+        unexpected(self.call, expected, &Value::BulkString(row.to_vec()))
+    }
+
+    /// No value remains.
+    pub(super) fn end(&mut self) -> Result<()> {
+        match self.items.next() {
+            Some(left) => Err(unexpected(self.call, "no more values", &left)),
+            None => Ok(()),
         }
-        let mut read = |letter, values: &mut Self| parse(letter, values)?.ok_or_else(|| strange(values.call));
-        let mut left = &*letters;
-        let group = |&size: &usize| {
-            let (group, rest) = left.split_at(size);
-            left = rest;
-            group.iter().map(|&letter| read(letter, self)).collect()
-        };
-        groups.iter().map(group).collect()
+    }
+
+    /// The next value, a letter with the rest of the text.
+    pub(super) fn letter<T: for<'a> ReadLetters<Rest<'a>, ()>>(
+        &mut self,
+        expected: &'static str,
+    ) -> Result<T> {
+        self.parsed(expected, |text| {
+            let (letter, rest) = text.split_at_checked(1)?;
+            let mut rest = Rest(rest);
+            let read = T::read(letter.as_bytes()[0], &mut rest).ok()?;
+            read.filter(|_| rest.0.is_empty())
+        })
     }
 
     /// The next value, a number.
@@ -244,6 +259,46 @@ impl Values {
     /// The next value, a list of dispatches and their outcomes.
     pub(super) fn outcomes(&mut self) -> Result<Vec<(DispatchId, Outcome)>> {
         self.groups(2, |pair| Ok((pair.parsed("a dispatch", |text| text.parse().ok())?, pair.text()?)))
+    }
+}
+
+impl More<u64, StoreError> for Values {
+    fn more(&mut self) -> Result<u64> {
+        self.number()
+    }
+}
+
+impl More<Bytes, StoreError> for Values {
+    fn more(&mut self) -> Result<Bytes> {
+        self.bytes()
+    }
+}
+
+impl More<String, StoreError> for Values {
+    fn more(&mut self) -> Result<String> {
+        self.text()
+    }
+}
+
+impl More<Values, StoreError> for Values {
+    fn more(&mut self) -> Result<Values> {
+        self.list()
+    }
+}
+
+/// The owner. Only damage can make a record without an owner, or with an owner that no pool gives.
+impl More<Option<WorkerId>, StoreError> for Values {
+    fn more(&mut self) -> Result<Option<WorkerId>> {
+        self.parsed("an owner", |text| Some(text.parse().ok()))
+    }
+}
+
+/// The owner and the token. Only damage can make a record without them, or with those that no pool gives.
+impl More<Option<(WorkerId, Token)>, StoreError> for Values {
+    fn more(&mut self) -> Result<Option<(WorkerId, Token)>> {
+        let owner: Option<WorkerId> = self.more()?;
+        let token = self.parsed("a token", |text| Some(text.parse().ok()))?;
+        Ok(owner.zip(token))
     }
 }
 

@@ -87,22 +87,32 @@ fn errors_keep_what_became_of_the_call() {
 
 #[test]
 fn letters_have_what_belongs_to_them_and_nothing_else() {
-    let read = |values: Vec<Value>| {
-        reply(values).ok()?.letters(3, "letters", |letter, more| {
-            Ok(match letter {
-                b'a' => Some(String::new()),
-                b'o' => Some(more.text()?),
-                _ => None,
-            })
-        })
-    };
+    tenure_steps::letters! {
+        #[derive(Debug, PartialEq)]
+        enum Answer { b'a': Nothing, b'o': Said(String) }
+    }
+    let read = |values: Vec<Value>| reply(values).ok()?.letters::<Answer>(3, "letters");
+    let said = |text: &str| Answer::Said(text.to_owned());
     let sound = vec![bulk("OK"), bulk("oao"), bulk("1"), bulk("2")];
-    assert_eq!(read(sound.clone()).unwrap(), ["1", "", "2"]);
+    assert_eq!(read(sound.clone()).unwrap(), [said("1"), Answer::Nothing, said("2")]);
     for (count, text) in [(3, "oao"), (4, "oaa"), (4, "oa"), (4, "oaoa"), (4, "oax")] {
         let mut values = sound.clone();
         values.truncate(count);
         values[1] = bulk(text);
         assert!(matches!(read(values), Err(StoreError::Damaged(_))), "{text}");
+    }
+}
+
+#[test]
+fn a_letter_has_a_text_of_its_own() {
+    tenure_steps::letters! {
+        #[derive(Debug, PartialEq)]
+        enum Answer { b'a': Nothing }
+    }
+    let read = |text: &str| reply(vec![bulk("OK"), bulk(text)]).ok()?.letter::<Answer>("a letter");
+    assert_eq!(read("a").unwrap(), Answer::Nothing);
+    for strange in ["", "b", "aa", "é"] {
+        assert!(cause(read(strange).unwrap_err()).contains("a letter"), "{strange}");
     }
 }
 

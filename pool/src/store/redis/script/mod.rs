@@ -5,6 +5,12 @@ use tenure_connection::{KeyedScript, Script, ScriptFile, scripts};
 use tenure_steps::{Parts, ScriptPatch, parts};
 
 use super::keys::{Keys, NAMES};
+use super::messages::Took;
+use super::ownership::{Begun, Heard, Noted};
+use crate::store::{
+    AskReply, AttestReply, DispatchReply, Expired, HeldState, NotifyOrStartReply, NotifyReply, ReleaseReply,
+    ReplyReply, RouteReply, SaveReply, SteerReply, StopReply, TermReply, UnparkReply, UpdateReply,
+};
 
 /// The source of the scripts' time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,28 +24,28 @@ pub(super) enum Clock {
 scripts! {
     /// All scripts of one pool.
     pub(super) struct Scripts in "../../lua/" {
-        ask = "ask-4+",
+        ask = "ask-4+" answers AskReply,
         attend = "attend-15",
-        attest = "attest-18",
-        begin = "begin-9+",
+        attest = "attest-18" answers AttestReply,
+        begin = "begin-9+" answers Heard | Begun,
         bootstrap = "bootstrap-4",
         change_settings = "change_settings-3",
         cleanup = "cleanup-21",
         cordon = "cordon-3",
-        dispatch = "dispatch-11+",
+        dispatch = "dispatch-11+" answers DispatchReply,
         drain = "drain-3",
         drop_notifications = "drop_notifications-3",
-        expire = "expire-6",
+        expire = "expire-6" answers Expired,
         explain = "explain-11",
         figures = "figures-5",
         history = "history-2",
-        inspect = "inspect-9",
+        inspect = "inspect-9" answers HeldState,
         join = "join-7",
         lookup = "lookup-3",
         note = "note-2",
         notifications = "notifications-2",
-        notify = "notify-5+",
-        notify_or_start = "notify_or_start-10+",
+        notify = "notify-5+" answers NotifyReply,
+        notify_or_start = "notify_or_start-10+" answers NotifyOrStartReply,
         open_normal = "open_normal-4",
         owned = "owned-3",
         parked = "parked-3",
@@ -50,24 +56,24 @@ scripts! {
         raise_level = "raise_level-3",
         reap = "reap-16",
         recover = "recover-3",
-        release = "release-15+",
+        release = "release-15+" answers ReleaseReply,
         renew = "renew-10+",
-        reply = "reply-3+",
+        reply = "reply-3+" answers ReplyReply,
         restore_group = "restore_group-2",
-        route = "route-6+",
-        save = "save-4",
+        route = "route-6+" answers RouteReply,
+        save = "save-4" answers SaveReply,
         sched = "sched-3",
         settle = "settle-4",
         shutdown = "shutdown-3",
-        started = "started-5+",
-        steer = "steer-9+",
-        stop = "stop-15+",
+        started = "started-5+" answers Noted,
+        steer = "steer-9+" answers SteerReply,
+        stop = "stop-15+" answers StopReply,
         sweep = "sweep-11",
-        take = "take-4",
-        unpark = "unpark-8",
-        term = "term-2",
+        take = "take-4" answers Took,
+        unpark = "unpark-8" answers UnparkReply,
+        term = "term-2" answers TermReply,
         tick = "tick-3",
-        update = "update-6+",
+        update = "update-6+" answers UpdateReply,
     }
 }
 

@@ -72,6 +72,11 @@ fn headers_say_what_goes_in_and_out() {
 }
 
 #[test]
+fn headers_and_answers_have_the_same_letters() {
+    assert_eq!(tenure_steps::strange_letters(Scripts::FILES), Vec::<String>::new());
+}
+
+#[test]
 fn these_scripts_run_without_memory_and_only_readers_write_none() {
     let with = |flags: &str| -> Vec<_> {
         let first = format!("#!lua flags={flags}");
