@@ -33,6 +33,7 @@ mod tls;
 mod topology;
 mod transport;
 mod turns;
+mod values;
 mod wire;
 
 pub use admission::Admission;
@@ -50,3 +51,4 @@ pub use server::{ServerInfo, Version};
 pub use slot::{same_slot, slot};
 pub use subscriber::{Event, Message, Subscriber};
 pub use tenure_steps::{File, Letters};
+pub use values::Values;

@@ -4,10 +4,12 @@ mod file;
 mod letters;
 mod parts;
 mod patch;
+mod unexpected;
 mod unused;
 
 pub use file::File;
 pub use letters::{Letters, More, ReadLetters, strange_letters};
 pub use parts::Parts;
 pub use patch::{ScriptPatch, patched};
+pub use unexpected::Unexpected;
 pub use unused::without_unused_functions;

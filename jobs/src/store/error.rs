@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tenure_steps::Unexpected;
+
 use crate::model::id::Incarnation;
 
 /// A step that has no answer.
@@ -48,6 +50,12 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Reason(String);
+
+impl From<Unexpected> for StoreError {
+    fn from(answer: Unexpected) -> Self {
+        Self::Damaged(Arc::new(answer))
+    }
+}
 
 impl StoreError {
     pub(crate) fn unusable(reason: impl Into<String>) -> Self {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tenure_connection::Class;
+use tenure_steps::Unexpected;
 
 use crate::model::id::{Incarnation, Revision};
 use crate::model::level::TooOld;
@@ -109,6 +110,12 @@ pub enum StoreError {
     /// script stay.
     #[error("the store cannot be used")]
     Unusable(#[source] Arc<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<Unexpected> for StoreError {
+    fn from(answer: Unexpected) -> Self {
+        Self::Damaged(Arc::new(answer))
+    }
 }
 
 impl StoreError {

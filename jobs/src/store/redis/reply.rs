@@ -1,7 +1,7 @@
 //! Reads the answers of scripts. A reply that breaks the contract is [`StoreError::Damaged`].
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::vec::IntoIter;
 
 use bytes::Bytes;
 use redis::Value;
@@ -28,18 +28,25 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
 }
 
 /// The values of an answer, for reading in order.
-pub(super) struct Values {
-    call: &'static str,
-    items: IntoIter<Value>,
+pub(super) struct Values(tenure_connection::Values<StoreError>);
+
+impl Deref for Values {
+    type Target = tenure_connection::Values<StoreError>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Values {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Values {
     /// The values of a list.
     pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
-        match value {
-            Value::Array(items) => Ok(Self { call, items: items.into_iter() }),
-            other => Err(Self { call, items: Vec::new().into_iter() }.strange("a list", &other)),
-        }
+        tenure_connection::Values::of(call, value).map(Self)
     }
 
     /// The values of a script's answer behind `OK`, or what it refused the call with.
@@ -56,50 +63,15 @@ impl Values {
         }
     }
 
-    fn strange(&self, expected: &str, answer: &Value) -> StoreError {
-        let answer: String = format!("{answer:?}").chars().take(200).collect();
-        StoreError::damaged(format!("{} answered {answer} where {expected} was expected", self.call))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    pub(super) fn value(&mut self) -> Result<Value> {
-        self.items.next().ok_or_else(|| self.strange("another value", &Value::Nil))
-    }
-
     pub(super) fn list(&mut self) -> Result<Self> {
-        Self::of(self.call, self.value()?)
-    }
-
-    pub(super) fn bytes_or_nil(&mut self) -> Result<Option<Bytes>> {
-        match self.value()? {
-            Value::BulkString(bytes) => Ok(Some(bytes.into())),
-            Value::SimpleString(text) => Ok(Some(text.into())),
-            Value::Int(number) => Ok(Some(number.to_string().into())),
-            Value::Nil | Value::Boolean(false) => Ok(None),
-            other => Err(self.strange("bytes", &other)),
-        }
-    }
-
-    pub(super) fn bytes(&mut self) -> Result<Bytes> {
-        self.bytes_or_nil()?.ok_or_else(|| self.strange("bytes", &Value::Nil))
+        let value = self.value()?;
+        Self::of(self.call(), value)
     }
 
     pub(super) fn text_or_nil(&mut self) -> Result<Option<String>> {
         let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };
-        let text = String::from_utf8(bytes.to_vec());
-        text.map(Some).map_err(|_| self.strange("text", &Value::BulkString(bytes.to_vec())))
-    }
-
-    pub(super) fn text(&mut self) -> Result<String> {
-        self.text_or_nil()?.ok_or_else(|| self.strange("text", &Value::Nil))
-    }
-
-    pub(super) fn number(&mut self) -> Result<u64> {
-        let text = self.text()?;
-        text.parse().map_err(|_| self.strange("a number", &Value::SimpleString(text)))
+        let text = std::str::from_utf8(&bytes).map(str::to_owned);
+        text.map(Some).map_err(|_| self.unexpected("text", &Value::BulkString(bytes.to_vec())))
     }
 
     /// A name or an id; `None` for any other text: somebody has damaged the data.
@@ -112,7 +84,7 @@ impl Values {
         match self.value()? {
             Value::BulkString(body) => Ok((body.into(), Bytes::new())),
             list => {
-                let mut both = Self::of(self.call, list)?;
+                let mut both = Self::of(self.call(), list)?;
                 Ok((both.bytes()?, both.bytes()?))
             }
         }
@@ -123,13 +95,13 @@ impl Values {
         let text = self.text()?;
         let (lease, terms) = text.split_once(',').unwrap_or((&text, ""));
         let read = lease.parse().ok().zip(Terms::parse(terms));
-        read.ok_or_else(|| self.strange("a lease with terms", &Value::SimpleString(text.clone())))
+        read.ok_or_else(|| self.unexpected("a lease with terms", &Value::SimpleString(text.clone())))
     }
 
     /// A record; `None` where there is none.
     pub(super) fn record(&mut self) -> Result<Option<Record>> {
         let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };
         let record = std::str::from_utf8(&bytes).ok().and_then(Record::parse);
-        record.map(Some).ok_or_else(|| self.strange("a record", &Value::BulkString(bytes.to_vec())))
+        record.map(Some).ok_or_else(|| self.unexpected("a record", &Value::BulkString(bytes.to_vec())))
     }
 }

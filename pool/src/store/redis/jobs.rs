@@ -135,7 +135,8 @@ async fn records(steps: &Steps, items: &[(JobKey, Option<DispatchId>)]) -> Resul
     let answer = steps.command(&command).await?;
     let mut values = Values::of("HMGET", answer)?;
     let found = items.iter().map(|_| Ok(record(values.bytes_or_nil()?.as_deref()))).collect();
-    if values.len() > 0 { Err(unexpected("HMGET", "no more values", &values.value()?)) } else { found }
+    values.end()?;
+    found
 }
 
 /// The facts that a record alone tells.

@@ -1,12 +1,12 @@
 //! Reads the answers of scripts and commands. All replies pass through here. A reply that breaks the contract is
 //! [`StoreError::Damaged`], and the error names the script and quotes the answer.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::vec::IntoIter;
 
 use bytes::Bytes;
 use redis::Value;
-use tenure_steps::{More, ReadLetters};
+use tenure_steps::{More, ReadLetters, Unexpected};
 use tenure_streaming::EntryId;
 
 use crate::model::id::{DispatchId, JobKey, Revision, Token, WorkerId};
@@ -14,25 +14,8 @@ use crate::model::level::TooOld;
 use crate::model::member::Member;
 use crate::store::{Outcome, Refusal, Rest, Result, StoreError};
 
-/// A reply that breaks the contract. The call was executed.
-#[derive(Debug, thiserror::Error)]
-#[error("{call} answered {answer} where {expected} was expected")]
-pub(super) struct UnexpectedReply {
-    call: &'static str,
-    expected: &'static str,
-    answer: String,
-}
-
-/// The longest part of a strange answer that an error quotes.
-const QUOTED: usize = 200;
-
 pub(super) fn unexpected(call: &'static str, expected: &'static str, answer: &Value) -> StoreError {
-    let mut answer = format!("{answer:?}");
-    if let Some((end, _)) = answer.char_indices().nth(QUOTED) {
-        answer.truncate(end);
-        answer.push('…');
-    }
-    StoreError::Damaged(Arc::new(UnexpectedReply { call, expected, answer }))
+    Unexpected::new(call, expected, answer).into()
 }
 
 /// The class of a connection's error.
@@ -53,63 +36,34 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
 
 /// The values of an answer, for reading in order.
 pub(super) struct Values {
-    call: &'static str,
-    items: IntoIter<Value>,
+    values: tenure_connection::Values<StoreError>,
     /// Values that were skipped because they cannot be read.
     strange: Vec<String>,
+}
+
+impl Deref for Values {
+    type Target = tenure_connection::Values<StoreError>;
+    fn deref(&self) -> &Self::Target {
+        &self.values
+    }
+}
+
+impl DerefMut for Values {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.values
+    }
 }
 
 impl Values {
     /// The values of a list.
     pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
-        match value {
-            Value::Array(items) => Ok(Self { call, items: items.into_iter(), strange: Vec::new() }),
-            other => Err(unexpected(call, "a list", &other)),
-        }
-    }
-
-    /// The number of remaining values.
-    pub(super) fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    /// The next value, of any kind.
-    pub(super) fn value(&mut self) -> Result<Value> {
-        self.items.next().ok_or_else(|| unexpected(self.call, "another value", &Value::Nil))
+        Ok(Self { values: tenure_connection::Values::of(call, value)?, strange: Vec::new() })
     }
 
     /// The next value, a list.
     pub(super) fn list(&mut self) -> Result<Self> {
-        Self::of(self.call, self.value()?)
-    }
-
-    /// The next value, bytes or nothing.
-    pub(super) fn bytes_or_nil(&mut self) -> Result<Option<Bytes>> {
-        match self.value()? {
-            Value::BulkString(bytes) => Ok(Some(bytes.into())),
-            Value::SimpleString(text) => Ok(Some(text.into())),
-            Value::Int(number) => Ok(Some(number.to_string().into())),
-            Value::Nil => Ok(None),
-            other => Err(unexpected(self.call, "bytes", &other)),
-        }
-    }
-
-    /// The next value, bytes.
-    pub(super) fn bytes(&mut self) -> Result<Bytes> {
-        self.bytes_or_nil()?.ok_or_else(|| unexpected(self.call, "bytes", &Value::Nil))
-    }
-
-    /// The next value, read by `parse`.
-    pub(super) fn parsed<T>(
-        &mut self,
-        expected: &'static str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T> {
-        let bytes = self.bytes()?;
-        std::str::from_utf8(&bytes)
-            .ok()
-            .and_then(parse)
-            .ok_or_else(|| unexpected(self.call, expected, &Value::BulkString(bytes.to_vec())))
+        let value = self.value()?;
+        Self::of(self.call(), value)
     }
 
     /// The next value, a letter for each of `items`, and the values that belong to the letters. No value may remain.
@@ -150,15 +104,7 @@ impl Values {
     }
 
     fn strange_row(&self, row: &Bytes, expected: &'static str) -> StoreError {
-        unexpected(self.call, expected, &Value::BulkString(row.to_vec()))
-    }
-
-    /// No value remains.
-    pub(super) fn end(&mut self) -> Result<()> {
-        match self.items.next() {
-            Some(left) => Err(unexpected(self.call, "no more values", &left)),
-            None => Ok(()),
-        }
+        self.unexpected(expected, &Value::BulkString(row.to_vec()))
     }
 
     /// The next value, a letter with the rest of the text.
@@ -172,17 +118,6 @@ impl Values {
             let read = T::read(letter.as_bytes()[0], &mut rest).ok()?;
             read.filter(|_| rest.0.is_empty())
         })
-    }
-
-    /// The next value, a number.
-    pub(super) fn number(&mut self) -> Result<u64> {
-        match self.items.as_slice().first() {
-            Some(&Value::Int(number)) => {
-                self.items.next();
-                u64::try_from(number).map_err(|_| unexpected(self.call, "a number", &Value::Int(number)))
-            }
-            _ => self.parsed("a number", |text| text.parse().ok()),
-        }
     }
 
     /// The next value, the revision of a map. An unreadable one is damage, and counts as higher than any that a map
@@ -206,17 +141,12 @@ impl Values {
         })
     }
 
-    /// The next value, text.
-    pub(super) fn text(&mut self) -> Result<String> {
-        self.parsed("text", |text| Some(text.to_owned()))
-    }
-
     /// The next value, a job's key.
     pub(super) fn key(&mut self) -> Result<JobKey> {
         let bytes = self.bytes()?;
         let len = bytes.len();
         JobKey::new(bytes)
-            .map_err(|_| unexpected(self.call, "a job's key", &Value::SimpleString(format!("{len} bytes"))))
+            .map_err(|_| self.unexpected("a job's key", &Value::SimpleString(format!("{len} bytes"))))
     }
 
     /// The next value, a member's entry.
@@ -241,8 +171,7 @@ impl Values {
         let mut list = self.list()?;
         let mut groups = Vec::with_capacity(list.len() / size);
         while list.len() > 0 {
-            let group = list.items.by_ref().take(size).collect();
-            match read(&mut Self::of(self.call, Value::Array(group))?) {
+            match read(&mut Self { values: list.split(size), strange: Vec::new() }) {
                 Ok(group) => groups.push(group),
                 Err(StoreError::Damaged(source)) => self.strange.push(source.to_string()),
                 Err(error) => return Err(error),
@@ -332,11 +261,8 @@ impl Reply {
     /// The values after the code `OK`, one for each of `expected` items.
     pub(super) fn items(self, expected: usize) -> Result<Values> {
         let values = self.ok()?;
-        if values.len() == expected {
-            return Ok(values);
-        }
-        let answer = Value::Array(values.items.collect());
-        Err(unexpected(values.call, "one value for each item", &answer))
+        values.check(expected, "one value for each item")?;
+        Ok(values)
     }
 
     /// The refusal that the code means.
@@ -365,7 +291,7 @@ impl Reply {
             b"BADARG" => Refusal::BadArgument,
             b"NOTSTOPPING" => Refusal::NotStopping,
             b"MEMBERS" => Refusal::Members(values.number()?),
-            code => return Err(unexpected(values.call, "a code", &Value::BulkString(code.to_vec()))),
+            code => return Err(values.unexpected("a code", &Value::BulkString(code.to_vec()))),
         })
     }
 }
