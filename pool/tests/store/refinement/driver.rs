@@ -10,19 +10,26 @@ use tenure_pool::id::{
 use tenure_pool::member::Member;
 use tenure_pool::record::{Begun, JobState, Record};
 use tenure_pool::settings::Settings;
-use tenure_pool::store::Said as Reply;
+use tenure_pool::store::Said as Word;
 use tenure_pool::store::{
-    AskEvent, AskId, AskItem, Attest, AttestItem, Content, DispatchItem, HandedOff, JoinRequest,
-    LaterPayload, LookUp, NotifyItem, NotifyOrStartItem, PoolEvent, PoolState, ReadHeartbeats, ReadOldest,
-    ReadState, ReleaseItem, ReleaseMode, ReplyItem, SaveItem, ScheduleChange, ScheduleEntry, ScheduleKey,
-    ScheduleKind, Seen, SettingChange, ShutdownMode, StartedItem, SteerItem, StopItem, Store, TakeItem,
-    TermItem, Text, Turn, UpdateItem, Way, WorkerStarts,
+    Ask, AskEvent, AskId, AskItem, Attend, Attest, AttestItem, AttestJobs, Begin, Bootstrap, ChangeSchedule,
+    ChangeSettings, CleanUp, Content, Cordon, Dispatch, DispatchItem, Drain, DropNotifications, Expire,
+    Explain, ForgetNode, HandedOff, HoldTurns, Inspect, Join, JoinRequest, LaterPayload, ListJobs, ListOwned,
+    ListParked, ListPlanned, LookUp, Note, Notify, NotifyItem, NotifyOrStart, NotifyOrStartItem, OpenNormal,
+    PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadFigures, ReadHeartbeats,
+    ReadNotifications, ReadOldest, ReadPayload, ReadState, ReadStatuses, Reap, Recover, Release, ReleaseItem,
+    ReleaseMode, Renew, Reply, ReplyItem, RestoreGroup, Route, Save, SaveItem, ScheduleChange, ScheduleEntry,
+    ScheduleKey, ScheduleKind, Seen, SettingChange, Settle, ShutDown, ShutdownMode, Started, StartedItem,
+    Steer, SteerItem, Stop, StopItem, Store, Sweep, Take, TakeItem, TakeTick, Tell, TermItem, Text, Turn,
+    Unpark, Update, UpdateItem, Way, WorkerBegins, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
 
+use super::call::{
+    Call, EntryPair, body, claim_pool, entries, of_side, read_history, read_node, read_pool, same, viewed,
+};
 use super::op::{Aim, Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
-use super::step::{EntryPair, Step, body, perform};
 use crate::backend::{Backend, Saved};
 
 /// Keys whose bytes may be mistaken for something else.
@@ -66,7 +73,7 @@ pub(crate) struct Driver<'a> {
     nonces: u32,
     /// Start events read and not routed yet.
     read: Vec<(EntryPair, Vec<(JobKey, u32)>)>,
-    sent: Vec<Step>,
+    sent: Vec<Call>,
     /// Where the page after the last answer's begins.
     next: Option<JobKey>,
     /// The data that a loss leaves, and the incarnation they belong to.
@@ -142,40 +149,51 @@ impl<'a> Driver<'a> {
                 for side in self.sides {
                     side.destroy_group().await;
                 }
-                self.call(Step::Read(node(0), 1)).await?;
-                self.call(Step::RestoreGroup).await?;
+                self.call(read_pool(node(0), 1)).await?;
+                self.call(same(RestoreGroup)).await?;
             }
             Op::Note { most, entry } => {
-                self.call(Step::Note(*most, entry.to_string().into())).await?;
-                self.call(Step::History(2)).await?;
+                self.call(same(Note { most: *most, entry: entry.to_string().into() })).await?;
+                self.call(read_history(2)).await?;
             }
             Op::Look => {
-                let ids = (0..24).map(|id| (job(id), Some(dispatch_id(id)))).collect();
-                for step in
-                    [Step::Lookup(ids), Step::JobsPage, Step::ParkedPage, Step::Heartbeats, Step::PoolState]
-                {
-                    self.call(step).await?;
-                }
-                self.call(Step::Payload(job(0))).await?;
-                self.call(Step::Statuses).await?;
+                let items = (0..24).map(|id| (job(id), Some(dispatch_id(id)))).collect();
+                self.call(same(LookUp { items })).await?;
+                self.call(viewed(ListJobs { cursor: 0, limit: 1_000 }, |page, _| {
+                    page.jobs.sort_by(|a, b| a.0.cmp(&b.0));
+                }))
+                .await?;
+                self.call(viewed(ListParked { cursor: 0, limit: 1_000 }, |page, _| {
+                    page.jobs.sort_by(|a, b| a.key.cmp(&b.key));
+                }))
+                .await?;
+                self.call(same(ReadHeartbeats { workers: None })).await?;
+                self.call(viewed(ReadState, |state, _| {
+                    if let PoolState::Present { run_id, .. } = state {
+                        run_id.clear();
+                    }
+                }))
+                .await?;
+                self.call(same(ReadPayload { key: job(0) })).await?;
+                self.call(same(ReadStatuses)).await?;
                 for look in [0, 1, 4] {
-                    self.call(Step::Figures(look, self.workers.clone())).await?;
+                    self.call(same(ReadFigures { look, workers: self.workers.clone() })).await?;
                 }
-                for n in 0..KEYS.len() {
-                    self.call(Step::Notifications(job(n), 0)).await?;
-                    self.call(Step::Checkpoint(job(n))).await?;
-                    self.call(Step::Explain(job(n), None)).await?;
+                for key in (0..KEYS.len()).map(job) {
+                    self.call(same(ReadNotifications { key: key.clone(), from: 0 })).await?;
+                    self.call(same(ReadCheckpoint { key: key.clone() })).await?;
+                    self.call(same(Explain { key, id: None })).await?;
                 }
                 // Every third id is a caller's own.
                 for id in 0..24 {
-                    self.call(Step::Explain(job(id), Some(dispatch_id(id)))).await?;
+                    self.call(same(Explain { key: job(id), id: Some(dispatch_id(id)) })).await?;
                 }
             }
             Op::Reopen if self.is_recovering().await => {
                 for worker in self.workers.clone() {
-                    self.call(Step::Expire(vec![(worker, None)])).await?;
+                    self.call(end(vec![(worker, None)])).await?;
                 }
-                self.call(Step::OpenNormal).await?;
+                self.call(same(OpenNormal)).await?;
             }
             Op::Save if self.is_present().await => {
                 let saved = [self.sides[0].save().await, self.sides[1].save().await];
@@ -190,15 +208,15 @@ impl<'a> Driver<'a> {
             Op::Attest { said } => self.attest(said).await?,
             Op::End => {
                 for worker in self.workers.clone() {
-                    self.call(Step::Expire(vec![(worker, None)])).await?;
-                    self.call(Step::Reap(worker, KEYS.len())).await?;
+                    self.call(end(vec![(worker, None)])).await?;
+                    self.call(same(Reap { worker, limit: KEYS.len() })).await?;
                 }
             }
             Op::Run { key } => self.run(*key).await?,
             Op::Route { read, extra, spread, aim } => self.route(*read, extra, *spread, *aim).await?,
             _ => {
-                if let Some(step) = self.resolve(op).await {
-                    self.call(step).await?;
+                if let Some(call) = self.resolve(op).await {
+                    self.call(call).await?;
                 }
             }
         }
@@ -220,18 +238,18 @@ impl<'a> Driver<'a> {
         Err(format!("the states differ after {op:?}, resolved to {:?}:\n{difference}", self.sent.last()))
     }
 
-    async fn call(&mut self, step: Step) -> Result<Vec<EntryPair>, String> {
+    async fn call(&mut self, call: Call) -> Result<Vec<EntryPair>, String> {
         let inc = Incarnation(self.inc.0 - u64::from(std::mem::take(&mut self.outdated)));
         let client = |side: usize| if self.is_newer { &self.newer[side] } else { &self.sides[side].store };
-        let memory = perform(client(0), 0, inc, &step).await;
-        let redis = perform(client(1), 1, inc, &step).await;
+        let memory = call.perform(client(0), 0, inc).await;
+        let redis = call.perform(client(1), 1, inc).await;
         if memory.text != redis.text {
-            return Err(format!("{step:?}\n  memory: {}\n  redis:  {}", memory.text, redis.text));
+            return Err(format!("{call:?}\n  memory: {}\n  redis:  {}", memory.text, redis.text));
         }
         self.workers.extend(memory.joined.filter(|worker| !self.workers.contains(worker)));
         self.inc = memory.incarnation.unwrap_or(self.inc);
         self.next = memory.next;
-        self.sent.push(step);
+        self.sent.push(call);
         let pair = |(ours, theirs): (&PoolEvent, &PoolEvent)| [ours.entry, theirs.entry];
         let pairs: Vec<_> = memory.events.iter().zip(&redis.events).map(pair).collect();
         self.read.extend(pairs.iter().copied().zip(memory.events.into_iter().map(|event| event.jobs)));
@@ -250,8 +268,8 @@ impl<'a> Driver<'a> {
                 side.wipe().await;
             }
             self.saved = None;
-            let settings = Box::new(settings(self.max_attempts));
-            return self.call(Step::Bootstrap(settings, 0, Incarnation(0), 0)).await.map(drop);
+            let seen = Seen { incarnation: self.inc, ..Seen::default() };
+            return self.call(self.bootstrap(seen)).await.map(drop);
         }
         if let Some((saved, inc)) = &self.saved {
             for (side, saved) in self.sides.into_iter().zip(saved) {
@@ -259,7 +277,7 @@ impl<'a> Driver<'a> {
             }
             self.inc = *inc;
         }
-        self.call(Step::Recover(Incarnation(0), 0)).await.map(drop)
+        self.call(recover(Seen::default())).await.map(drop)
     }
 
     /// A worker attests, and has its last word.
@@ -273,11 +291,12 @@ impl<'a> Driver<'a> {
         let level = 1 + u32::from(self.is_newer);
         let entry = format!("{place}|600000|{worker}|node0|meta|{level}|http://n:{}", said.member);
         let member = Member::parse(entry.as_bytes()).unwrap();
-        self.call(Step::Attest(worker, member, items)).await?;
+        self.call(same(AttestJobs { worker, member, items })).await?;
         let Some(limit) = said.attends else { return Ok(()) };
         let mut after = None;
         loop {
-            self.call(Step::Attend(worker, after, limit)).await?;
+            let attend = Attend { worker, after, limit };
+            self.call(viewed(attend, |next, answer| answer.next.clone_from(next))).await?;
             after = self.next.take();
             if after.is_none() {
                 return Ok(());
@@ -378,11 +397,11 @@ impl<'a> Driver<'a> {
 
     /// Reads start events and routes them, with other jobs mixed in.
     async fn route(&mut self, read: usize, extra: &[usize], spread: usize, aim: bool) -> Result<(), String> {
-        self.call(Step::Read(node(read), read)).await?;
+        self.call(read_pool(node(read), read)).await?;
         let (revision, up) = self.ring().await;
         let ring = Revision(revision.0 - u64::from(!aim).min(revision.0));
         let taken: Vec<_> = self.read.drain(..read.min(self.read.len())).collect();
-        let (entries, jobs): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
+        let (pairs, jobs): (Vec<_>, Vec<_>) = taken.into_iter().unzip();
         let mut keys: Vec<_> = jobs.into_iter().flatten().map(|(key, _)| key).collect();
         for key in extra {
             keys.push(job(self.near(*key, &[Queued], None).await));
@@ -390,7 +409,8 @@ impl<'a> Driver<'a> {
         let worker = |at: usize| up.get(at % up.len().max(1)).copied();
         let jobs: Vec<_> =
             keys.into_iter().enumerate().map(|(at, key)| (key, worker(at / spread + read))).collect();
-        self.call(Step::Route(ring, entries, jobs)).await.map(drop)
+        let route = |side| Route { ring, entries: entries(&pairs, side), jobs: jobs.clone() };
+        self.call(of_side(route)).await.map(drop)
     }
 
     /// Routes a queued job and begins it.
@@ -398,35 +418,38 @@ impl<'a> Driver<'a> {
         let key = self.near(key, &[Queued], None).await;
         let (ring, up) = self.ring().await;
         let worker = up.get(key % up.len().max(1)).copied();
-        self.call(Step::Route(ring, Vec::new(), vec![(job(key), worker)])).await?;
+        self.call(same(Route { ring, entries: Vec::new(), jobs: vec![(job(key), worker)] })).await?;
         if let Some(owner) = self.record(key).await.and_then(|record| record.owner) {
             let token = self.token(key, true).await;
-            self.call(Step::Begin(vec![(owner, Vec::new(), vec![(job(key), token)])])).await?;
+            let of = WorkerBegins { worker: owner, finished: Vec::new(), jobs: vec![(job(key), token)] };
+            self.call(same(Begin { begins: vec![of] })).await?;
         }
         Ok(())
     }
 
-    async fn resolve(&mut self, op: &Op) -> Option<Step> {
+    async fn resolve(&mut self, op: &Op) -> Option<Call> {
         Some(match op {
             Op::Join { preferred, again, other_settings } => {
                 self.nonces += u32::from(!again);
                 let mut settings = settings(self.max_attempts);
                 settings.max_queued += u64::from(*other_settings);
-                Step::Join(JoinRequest {
+                let request = Box::new(JoinRequest {
                     nonce: Nonce::new(format!("nonce{}", self.nonces)).unwrap(),
                     node: node(0),
                     meta: "meta".into(),
                     address: "http://n:1".into(),
                     preferred: *preferred,
                     settings,
-                })
+                });
+                viewed(Join { request }, |seat, answer| answer.joined = Some(seat.worker))
             }
-            Op::Raise { level } => Step::Raise(*level),
+            Op::Raise { level } => same(RaiseLevel { level: *level }),
             Op::Cordon { node: at, on, aim } => {
                 let (revision, _) = self.ring().await;
-                Step::Cordon(Revision(revision.0.saturating_sub(u64::from(!aim))), node(*at), *on)
+                let seen = Revision(revision.0.saturating_sub(u64::from(!aim)));
+                same(Cordon { seen, node: node(*at), on: *on })
             }
-            Op::Settle { worker } => Step::Settle(self.worker(*worker)),
+            Op::Settle { worker } => same(Settle { worker: self.worker(*worker) }),
             Op::ChangeSettings { changes } => {
                 let stored = self.memory().settings().borrow().fields.clone();
                 let change = |&(setting, aim, to): &(usize, bool, u64)| {
@@ -435,30 +458,34 @@ impl<'a> Driver<'a> {
                     let from = if aim { stored.get(name).cloned().unwrap_or_default() } else { "1".into() };
                     SettingChange { name: name.into(), from, to: to.to_string() }
                 };
-                Step::ChangeSettings(changes.iter().map(change).collect())
+                same(ChangeSettings { changes: changes.iter().map(change).collect() })
             }
-            Op::Drain { workers } => Step::Drain(workers.iter().map(|worker| self.worker(*worker)).collect()),
-            Op::Leave { worker } => Step::Expire(vec![(self.worker(*worker), None)]),
+            Op::Drain { workers } => {
+                same(Drain { workers: workers.iter().map(|worker| self.worker(*worker)).collect() })
+            }
+            Op::Leave { worker } => end(vec![(self.worker(*worker), None)]),
             Op::Expire { of } => {
                 let counters = self.memory().read(&ReadHeartbeats { workers: None }).await.unwrap();
-                let end = |&(worker, leaves, aim): &(usize, bool, bool)| {
+                let ended = |&(worker, leaves, aim): &(usize, bool, bool)| {
                     let worker = self.worker(worker);
                     let seq = counters.get(&worker).copied().unwrap_or(1) - u64::from(!aim);
                     (worker, (!leaves).then_some(seq))
                 };
-                Step::Expire(of.iter().map(end).collect())
+                end(of.iter().map(ended).collect())
             }
-            Op::Reap { worker, limit } => Step::Reap(self.worker(*worker), *limit),
+            Op::Reap { worker, limit } => same(Reap { worker: self.worker(*worker), limit: *limit }),
             Op::Renew { workers, node: name, ahead, floor } => {
                 let token = Token(self.workers.last()?.0 + ahead);
                 let workers = workers.iter().map(|worker| self.worker(*worker)).collect();
                 let status = body(*floor as usize % 3);
-                Step::Renew(Seen { token, floor: *floor, ..Seen::default() }, name.map(node), workers, status)
+                let seen = Seen { token, floor: *floor, ..Seen::default() };
+                let renew = Renew { seen, node: name.map(node), workers, status };
+                viewed(renew, |renewal, _| renewal.run_id.clear())
             }
             Op::Dispatch { jobs, placed } => {
                 let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();
                 let ring = self.place(items.iter_mut(), *placed).await;
-                Step::Dispatch(ring, items)
+                same(Dispatch { turn: None, ring: Some(ring), items })
             }
             Op::NotifyOrStart { items, placed } => {
                 let mut notes = Vec::new();
@@ -468,7 +495,7 @@ impl<'a> Driver<'a> {
                     notes.push(NotifyOrStartItem { start, guess, body: body(*len) });
                 }
                 let ring = self.place(notes.iter_mut().map(|note| &mut note.start), *placed).await;
-                Step::NotifyOrStart(ring, notes)
+                same(NotifyOrStart { ring, items: notes })
             }
             Op::Begin { of } => {
                 let mut begins = Vec::new();
@@ -482,7 +509,12 @@ impl<'a> Driver<'a> {
                     items.retain(|_| !idle);
                     begins.push((worker, self.oldest(worker, *finish).await, items));
                 }
-                Step::Begin(begins)
+                let of = |side, (worker, pairs, jobs): &(_, Vec<EntryPair>, Vec<_>)| WorkerBegins {
+                    worker: *worker,
+                    finished: entries(pairs, side),
+                    jobs: jobs.clone(),
+                };
+                of_side(|side| Begin { begins: begins.iter().map(|begins| of(side, begins)).collect() })
             }
             Op::Started { of } => {
                 let mut starts = Vec::new();
@@ -495,7 +527,7 @@ impl<'a> Driver<'a> {
                     }
                     starts.push(WorkerStarts { worker, items });
                 }
-                Step::Started(starts)
+                same(Started { starts })
             }
             Op::Release { jobs, finish } => {
                 let states = [Running, Stopping, Assigned];
@@ -504,7 +536,8 @@ impl<'a> Driver<'a> {
                 for (key, job) in keys.into_iter().zip(jobs) {
                     items.push(self.released(key, job).await);
                 }
-                Step::Release(worker, self.oldest(worker, *finish).await, items)
+                let pairs = self.oldest(worker, *finish).await;
+                of_side(|side| Release { worker, finished: entries(&pairs, side), items: items.clone() })
             }
             Op::Stop { jobs, repeat, waiting } => {
                 let mut items = Vec::new();
@@ -517,7 +550,7 @@ impl<'a> Driver<'a> {
                     let guess = self.guess(key, *right_owner).await;
                     items.push(StopItem { key: job(key), id, guess, forbid: *forbid });
                 }
-                Step::Stop(*repeat, waiting.map(node), items)
+                same(Stop { turn: None, repeat: *repeat, waiting: waiting.map(node), items })
             }
             Op::Unpark { jobs } => {
                 let mut items = Vec::new();
@@ -528,11 +561,11 @@ impl<'a> Driver<'a> {
                         record.filter(|_| *right_id).map_or_else(|| dispatch_id(key), |record| record.id);
                     items.push((job(key), id));
                 }
-                Step::Unpark(items)
+                same(Unpark { jobs: items })
             }
-            Op::Steer { jobs } => Step::Steer(self.steers(jobs).await),
+            Op::Steer { jobs } => same(Steer { items: self.steers(jobs).await }),
             Op::Sched { schedule, change, period, aim } => {
-                let name = schedule_key(*schedule);
+                let key = schedule_key(*schedule);
                 let entry = self.schedule(*schedule).await;
                 let period = Duration::from_millis(*period);
                 let id = ScheduleId(entry.as_ref().map_or(1, |entry| entry.id.0) + u64::from(!aim));
@@ -543,7 +576,7 @@ impl<'a> Driver<'a> {
                     3 | 4 => ScheduleChange::Period { id, revision, period },
                     _ => ScheduleChange::End { id, term },
                 };
-                Step::Sched(name, change)
+                same(ChangeSchedule { schedule: key, change })
             }
             Op::Term { node: name, items } => {
                 let mut terms = Vec::new();
@@ -557,16 +590,17 @@ impl<'a> Driver<'a> {
                         seen: entry.filter(|_| *aim).map(|entry| (entry.term, entry.seq)),
                     });
                 }
-                Step::Term(node(*name), terms)
+                same(HoldTurns { node: node(*name), items: terms })
             }
             Op::Tick { schedule, aim, ahead } => {
                 let turn = self.turn(*schedule, *aim).await;
                 let ticks = self.schedule(*schedule).await.map_or(0, |entry| entry.ticks);
-                Step::Tick(schedule_key(*schedule), (turn.id, turn.term), ticks + ahead)
+                let turn = (turn.id, turn.term);
+                same(TakeTick { schedule: schedule_key(*schedule), turn, number: ticks + ahead })
             }
             Op::DispatchPlanned { schedule, jobs, aim } => {
                 let items = jobs.iter().map(|job| self.dispatched(job)).collect();
-                Step::DispatchPlanned(self.turn(*schedule, *aim).await, items)
+                same(Dispatch { turn: Some(self.turn(*schedule, *aim).await), ring: None, items })
             }
             Op::StopPlanned { schedule, jobs, aim } => {
                 let mut items = Vec::new();
@@ -582,10 +616,12 @@ impl<'a> Driver<'a> {
                         forbid: false,
                     });
                 }
-                Step::StopPlanned(self.turn(*schedule, *aim).await, items)
+                let turn = Some(self.turn(*schedule, *aim).await);
+                same(Stop { turn, repeat: false, waiting: None, items })
             }
             Op::Planned { schedule, after, limit } => {
-                Step::Planned(schedule_key(*schedule).name, after.map(job), *limit)
+                let plan = schedule_key(*schedule).name;
+                same(ListPlanned { plan, after: after.map(job), limit: *limit })
             }
             Op::Notify { items } => {
                 let mut notes = Vec::new();
@@ -594,16 +630,17 @@ impl<'a> Driver<'a> {
                     let guess = self.guess(key, *aim).await;
                     notes.push(NotifyItem { key: job(key), guess, body: body(*len) });
                 }
-                Step::Notify(notes)
+                same(Notify { items: notes })
             }
-            Op::Update { items } => Step::Update(self.updates(items).await),
+            Op::Update { items } => same(Update { turn: None, items: self.updates(items).await }),
             Op::UpdatePlanned { schedule, items, aim } => {
                 let items = self.updates(items).await;
-                Step::UpdatePlanned(self.turn(*schedule, *aim).await, items)
+                same(Update { turn: Some(self.turn(*schedule, *aim).await), items })
             }
             Op::DropNotifications { key, behind } => {
                 let key = self.near(*key, &[Running, Queued, Stopping], None).await;
-                Step::DropNotifications(job(key), self.notified().await.saturating_sub(*behind))
+                let through = self.notified().await.saturating_sub(*behind);
+                same(DropNotifications { key: job(key), through })
             }
             Op::Take { jobs, finish } => {
                 let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running]).await;
@@ -613,7 +650,8 @@ impl<'a> Driver<'a> {
                     let ack = notified.saturating_sub(*behind);
                     items.push(TakeItem { key: job(key), token: self.token(key, *aim).await, ack });
                 }
-                Step::Take(worker, self.oldest(worker, *finish).await, items)
+                let pairs = self.oldest(worker, *finish).await;
+                of_side(|side| Take { worker, finished: entries(&pairs, side), items: items.clone() })
             }
             Op::SaveStates { jobs } => {
                 let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
@@ -623,7 +661,7 @@ impl<'a> Driver<'a> {
                     let given = if own { token } else { Token(token.0.saturating_sub(1)) };
                     items.push(SaveItem { key: job(key), token, given, number, bytes: body(len) });
                 }
-                Step::SaveState(worker, items)
+                same(Save { worker, items })
             }
             Op::Ask { items, node: at } => {
                 let mut asks = Vec::new();
@@ -640,52 +678,64 @@ impl<'a> Driver<'a> {
                     };
                     asks.push(AskItem { key: job(key), guess, ask });
                 }
-                Step::Ask(node(*at), asks)
+                same(Ask { asker: node(*at), items: asks })
             }
             Op::Reply { jobs, finish } => {
                 let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
-                let sayings = [Reply::Answer(body(9)), Reply::Refused(body(3)), Reply::Dropped, Reply::Moved];
+                let sayings = [Word::Answer(body(9)), Word::Refused(body(3)), Word::Dropped, Word::Moved];
                 let mut items = Vec::new();
                 for (key, &(_, aim, asker, said)) in keys.into_iter().zip(jobs) {
                     let (token, id) = (self.token(key, aim).await, AskId { life: 1, number: said as u64 });
                     let said = sayings[said].clone();
                     items.push(ReplyItem { key: job(key), token, asker: node(asker), id, said });
                 }
-                Step::Reply(worker, self.oldest(worker, *finish).await, items)
+                let pairs = self.oldest(worker, *finish).await;
+                of_side(|side| Reply { worker, finished: entries(&pairs, side), items: items.clone() })
             }
-            Op::Sweep { limit, kick } => Step::Sweep(*limit, *kick),
+            Op::Sweep { limit, kick } => same(Sweep { limit: *limit, kick: *kick }),
             Op::Inspect { worker, keys } => {
                 let mut held = Vec::new();
                 for (key, aim) in keys {
                     held.push((self.worker(*worker), job(*key), self.token(*key, *aim).await));
                 }
-                Step::Inspect(held)
+                same(Inspect { cursor: 0, limit: 512, held })
             }
-            Op::Owned { worker, after, limit } => Step::Owned(self.worker(*worker), after.map(job), *limit),
-            Op::Read { node: at, max } => Step::Read(node(*at), *max),
-            Op::Claim { node: at, max } => Step::Claim(node(*at), *max),
-            Op::NodeEvents { node: at, max } => Step::NodeEvents(node(*at), self.workers.clone(), *max),
+            Op::Owned { worker, after, limit } => {
+                same(ListOwned { worker: self.worker(*worker), after: after.map(job), limit: *limit })
+            }
+            Op::Read { node: at, max } => read_pool(node(*at), *max),
+            Op::Claim { node: at, max } => claim_pool(node(*at), *max),
+            Op::NodeEvents { node: at, max } => read_node(node(*at), &self.workers, *max),
             Op::Tell { ids } => {
-                Step::Tell(ids.iter().map(|id| (dispatch_id(*id), "ok".to_owned())).collect())
+                same(Tell { outcomes: ids.iter().map(|id| (dispatch_id(*id), "ok".to_owned())).collect() })
             }
             Op::Shutdown { mode } => {
                 let closing = ShutdownMode::Closing(Duration::from_secs(2));
                 let modes = [closing, ShutdownMode::DropQueued, ShutdownMode::Advance];
-                Step::Shutdown(node(1), modes[*mode])
+                same(ShutDown { by: node(1), mode: modes[*mode] })
             }
-            Op::Purge => Step::Purge(KEYS.len()),
-            Op::Cleanup => Step::Cleanup,
+            Op::Purge => same(Purge { limit: KEYS.len() }),
+            Op::Cleanup => same(CleanUp { tombstone: Duration::from_secs(3_600) }),
             Op::Bootstrap { seen, ended, floor } => {
-                let settings = Box::new(settings(self.max_attempts));
-                Step::Bootstrap(settings, u64::from(!seen), self.ended(*ended), *floor)
+                let incarnation = Incarnation(self.inc.0.saturating_sub(u64::from(!seen)));
+                let (closed, floor) = (self.ended(*ended), *floor);
+                self.bootstrap(Seen { incarnation, closed, floor, ..Seen::default() })
             }
-            Op::Recover { ended, floor } => Step::Recover(self.ended(*ended), *floor),
-            Op::OpenNormal => Step::OpenNormal,
-            Op::Prune => Step::Prune,
-            Op::ForgetNode { node: at } => Step::ForgetNode(node(*at)),
+            Op::Recover { ended, floor } => {
+                recover(Seen { closed: self.ended(*ended), floor: *floor, ..Seen::default() })
+            }
+            Op::OpenNormal => same(OpenNormal),
+            Op::Prune => same(PruneConsumers { idle: Duration::ZERO }),
+            Op::ForgetNode { node: at } => same(ForgetNode { node: node(*at) }),
             Op::Resend { back } => self.sent.iter().rev().nth(*back)?.clone(),
             _ => return None,
         })
+    }
+
+    fn bootstrap(&self, seen: Seen) -> Call {
+        let settings = Box::new(settings(self.max_attempts));
+        let bootstrap = Bootstrap { seen, run_id: "process".to_owned(), settings };
+        viewed(bootstrap, |made, answer| answer.incarnation = Some(made.incarnation))
     }
 
     /// A caller's knowledge of a pool that has ended.
@@ -871,6 +921,15 @@ impl<'a> Driver<'a> {
         };
         text.into_bytes()
     }
+}
+
+fn end(workers: Vec<(WorkerId, Option<u64>)>) -> Call {
+    same(Expire { workers })
+}
+
+fn recover(seen: Seen) -> Call {
+    let recover = Recover { seen, run_id: "process".to_owned(), lost: String::new() };
+    viewed(recover, |next, answer| answer.incarnation = Some(*next))
 }
 
 fn job(at: usize) -> JobKey {

@@ -2,9 +2,9 @@
 //!
 //! `REFINEMENT_CASES` sets how many sequences are walked, `REFINEMENT_SEED` which ones.
 
+mod call;
 mod driver;
 mod op;
-mod step;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_testing::RedisServer;
