@@ -16,9 +16,9 @@ use tenure_pool::id::{
 };
 use tenure_pool::store::{
     BATCH_MAX, Begin, BeginReply, Bootstrap, Cursors, Dispatch, DispatchItem, DispatchReply, EntryId, Join,
-    JoinRequest, OpenNormal, PoolState, ReadIdentity, ReadNode, ReadPool, ReadState, ReadTime, RedisStore,
-    Release, ReleaseItem, ReleaseMode, Renew, Route, RouteReply, Seen, Settle, Started, StartedItem, Store,
-    WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
+    JoinRequest, OpenNormal, Placing, PoolState, ReadIdentity, ReadNode, ReadPool, ReadState, ReadTime,
+    RedisStore, Release, ReleaseItem, ReleaseMode, Renew, Route, RouteReply, Seen, Settle, Started,
+    StartedItem, Store, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
 };
 
 use crate::Error;
@@ -234,7 +234,7 @@ impl Lab {
 
     async fn dispatch(&self, ring: Revision, batches: &[Vec<DispatchItem>]) -> Result<(), Error> {
         let calls = stream::iter(batches).map(|items| async move {
-            let step = Dispatch { turn: None, ring: Some(ring), items: items.clone() };
+            let step = Dispatch { by: Placing::Ring(ring), items: items.clone() };
             self.store.run(self.incarnation, &step).await
         });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;

@@ -5,14 +5,32 @@ use super::{Counts, DispatchItem, DispatchReply, EntryId, Evidence, JobsPage, Lo
 use crate::model::id::{DispatchId, JobKey, Revision, WorkerId};
 use bytes::Bytes;
 
-/// Accepts jobs. A job with a worker is assigned at once, if `ring` is still the revision of the ring. All other jobs wait
-/// for a router.
+/// Who gives the jobs of a dispatch their workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placing {
+    /// The caller, by the ring of this revision. A job with a worker is assigned at once, if the ring still has the
+    /// revision. All other jobs wait for a router.
+    Ring(Revision),
+    /// A router, for the plan with this turn. The step is refused once the turn is over.
+    Turn(Turn),
+}
+
+impl Placing {
+    /// The turn of the jobs' plan, and the revision of the ring behind the caller's choice.
+    pub(crate) fn parts(&self) -> (Option<&Turn>, Option<Revision>) {
+        match self {
+            Self::Ring(ring) => (None, Some(*ring)),
+            Self::Turn(turn) => (Some(turn), None),
+        }
+    }
+}
+
+/// Accepts jobs.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// The turn of the jobs' plan. The step is refused once the turn is over. Jobs of a plan always wait for a router.
-    pub turn: Option<Turn>,
-    /// The revision of the ring behind the choice of workers; `None`: a router chooses.
-    pub ring: Option<Revision>,
+    /// Who chooses the workers.
+    pub by: Placing,
     /// The jobs.
     pub items: Vec<DispatchItem>,
 }

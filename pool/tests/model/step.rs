@@ -3,9 +3,9 @@
 use tenure_pool::id::{Revision, Token, WorkerId};
 use tenure_pool::record::{JobState, Record};
 use tenure_pool::store::{
-    Attend, Begin, BeginReply, Dispatch, DispatchItem, DispatchReply, Drain, Expire, OpenNormal, Reap,
-    Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Result, Route, Started, StartedItem, Stop,
-    StopItem, StopReply, StoreError, Sweep, WorkerBegins, WorkerStarts,
+    Attend, Begin, BeginReply, Dispatch, DispatchItem, DispatchReply, Drain, Expire, OpenNormal, Placing,
+    Reap, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Result, Route, Started, StartedItem,
+    Stop, StopItem, StopReply, StoreError, Sweep, WorkerBegins, WorkerStarts,
 };
 
 use super::act::Act;
@@ -239,7 +239,7 @@ impl Pool {
             payload: bytes::Bytes::new(),
             worker,
         };
-        let reply = world.on(&Dispatch { turn: None, ring: Some(ring), items: vec![item] }).ok()?.remove(0);
+        let reply = world.on(&Dispatch { by: Placing::Ring(ring), items: vec![item] }).ok()?.remove(0);
         if reply == DispatchReply::Accepted {
             world.fates[dispatch].accepted = true;
         }

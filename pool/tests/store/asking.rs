@@ -66,9 +66,7 @@ impl Lab {
 
     async fn events_for(&self, worker: WorkerId) -> NodeEvents {
         let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-        self.read(&ReadNode { node: node("asker"), cursors: cursors.clone(), max: 10_000, block: ms(0) })
-            .await
-            .unwrap()
+        self.read(&ReadNode { node: node("asker"), cursors, max: 10_000, block: ms(0) }).await.unwrap()
     }
 
     /// The entries with asks for a worker: who asks, and what.
@@ -230,7 +228,7 @@ async fn a_reply_tells_the_asker(kind: Kind) {
     let said = [answer(), Said::Refused("no".into()), Said::Dropped];
     let items: Vec<_> = said.iter().map(|said| reply("k", token, said.clone())).collect();
     assert_eq!(
-        lab.step(&Reply { worker, finished: Vec::new(), items: items.clone() }).await.unwrap(),
+        lab.step(&Reply { worker, finished: Vec::new(), items }).await.unwrap(),
         [ReplyReply::Told; 3]
     );
     assert_eq!(lab.told(worker).await, said);
@@ -289,7 +287,7 @@ async fn a_reply_deletes_finished_entries(kind: Kind) {
     lab.ask("k", Some(worker), token, "x").await;
     let entries: Vec<_> = lab.events_for(worker).await.workers.iter().map(|(_, entry, _)| *entry).collect();
     assert!(!entries.is_empty());
-    assert_eq!(lab.step(&Reply { worker, finished: entries.clone(), items: Vec::new() }).await.unwrap(), []);
+    assert_eq!(lab.step(&Reply { worker, finished: entries, items: Vec::new() }).await.unwrap(), []);
     assert!(lab.events_for(worker).await.workers.is_empty());
 }
 

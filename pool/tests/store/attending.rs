@@ -160,12 +160,12 @@ async fn attestations_belong_to_phase_r(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     let (inc, unknown) = (lab.inc, WorkerId(worker.0 + 1));
-    let said = [item("a", Token(1), "node1.a", runs())];
+    let said = vec![item("a", Token(1), "node1.a", runs())];
     let entry = member("U|0|10000|nonce0|node1|");
     let store = lab.store();
     for worker in [worker, unknown] {
         assert_eq!(
-            lab.refused(store.run(inc, &AttestJobs { worker, member: entry.clone(), items: said.to_vec() }))
+            lab.refused(store.run(inc, &AttestJobs { worker, member: entry.clone(), items: said.clone() }))
                 .await,
             Refusal::Normal
         );
@@ -182,8 +182,7 @@ async fn attestations_belong_to_phase_r(kind: Kind) {
     );
     store.expire_one(inc, worker, None).await.unwrap();
     assert_eq!(
-        lab.refused(store.run(inc, &AttestJobs { worker, member: entry.clone(), items: said.to_vec() }))
-            .await,
+        lab.refused(store.run(inc, &AttestJobs { worker, member: entry.clone(), items: said.clone() })).await,
         Refusal::Fenced
     );
     assert_eq!(
@@ -191,10 +190,7 @@ async fn attestations_belong_to_phase_r(kind: Kind) {
         Refusal::Fenced
     );
     assert_eq!(
-        store
-            .run(inc, &AttestJobs { worker: unknown, member: entry.clone(), items: said.to_vec() })
-            .await
-            .unwrap(),
+        store.run(inc, &AttestJobs { worker: unknown, member: entry, items: said }).await.unwrap(),
         [AttestReply::SendPayload]
     );
 }

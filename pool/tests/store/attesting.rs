@@ -767,8 +767,7 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
     for name in ["assigned", "running", "others"] {
         items.push(item(name, token, &format!("node1.{name}"), handed_off()));
     }
-    let said =
-        lab.step(&AttestJobs { worker: first, member: member(MEMBER), items: items.clone() }).await.unwrap();
+    let said = lab.step(&AttestJobs { worker: first, member: member(MEMBER), items }).await.unwrap();
     assert_eq!(said, [AttestReply::Requeued; 3]);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [vec![(key("assigned"), 0), (key("running"), 0), (key("others"), 0)]]);
@@ -915,8 +914,8 @@ async fn items_of_one_call_see_each_other(kind: Kind) {
     lab.recover().await;
     let token = Token(old.0 + 1);
     let next = || item("a", token, "node1.b", all_of_it(Begun::Begun, 1, ""));
-    let items = [item("a", old, "node1.a", ended()), next(), next()];
-    let said = lab.step(&AttestJobs { worker, member: member(MEMBER), items: items.to_vec() }).await.unwrap();
+    let items = vec![item("a", old, "node1.a", ended()), next(), next()];
+    let said = lab.step(&AttestJobs { worker, member: member(MEMBER), items }).await.unwrap();
     assert_eq!(said, [AttestReply::Ended, AttestReply::Kept, AttestReply::Kept]);
     assert_eq!(lab.owns(worker, "a", token, JobState::Running).await.id, id("node1.b"));
     assert!(lab.lookup("a", "node1.a").await.ended);
@@ -970,10 +969,7 @@ async fn bad_arguments_change_nothing(kind: Kind) {
     for address in ["a b".to_owned(), "a|b".to_owned(), "x".repeat(129)] {
         let member = Member { address, ..member(MEMBER) };
         assert_eq!(
-            lab.refused(
-                store.run(inc, &AttestJobs { worker: unknown, member: member.clone(), items: Vec::new() })
-            )
-            .await,
+            lab.refused(store.run(inc, &AttestJobs { worker: unknown, member, items: Vec::new() })).await,
             Refusal::BadArgument
         );
     }
@@ -988,9 +984,8 @@ async fn a_bad_item_hurts_no_other(kind: Kind) {
     for bad in [all_of_it(Begun::Begun, 1, "no|name"), left(ReleaseMode::Delete, 1, 0)] {
         let bad = item("bad", high, "node1.bad", bad);
         assert_eq!(lab.idle(worker, bad.clone()).await, AttestReply::Unreadable);
-        let items = [bad, item("a", token, "node1.a", runs())];
-        let said =
-            lab.step(&AttestJobs { worker, member: member(MEMBER), items: items.to_vec() }).await.unwrap();
+        let items = vec![bad, item("a", token, "node1.a", runs())];
+        let said = lab.step(&AttestJobs { worker, member: member(MEMBER), items }).await.unwrap();
         assert_eq!(said, [AttestReply::Unreadable, AttestReply::Kept]);
     }
 }

@@ -4,7 +4,7 @@ use tenure_pool::id::{ScheduleId, ScheduleName, Term, Token};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Ask, Attend, Attest, AttestItem, AttestJobs, AttestReply, BATCH_MAX, Begin, Dispatch, Notify, NotifyItem,
-    NotifyReply, Purge, Reap, Refusal, Release, ReleaseMode, ReleaseReply, Reply, Route, Said, Save,
+    NotifyReply, Placing, Purge, Reap, Refusal, Release, ReleaseMode, ReleaseReply, Reply, Route, Said, Save,
     SaveItem, ShutDown, ShutdownMode, Started, StartedItem, Steer, Stop, StopReply, Take, TakeItem, Turn,
     Unpark, Update, Way, WorkerBegins, WorkerStarts,
 };
@@ -42,7 +42,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (worker, other) = (lab.worker().await, lab.worker().await);
     let token = lab.run("k", "node1.g", worker).await;
-    let (store, inc, ring) = (lab.store(), lab.inc, lab.revision().await);
+    let (inc, ring) = (lab.inc, lab.revision().await);
     let turn = Turn { plan: ScheduleName::new("p").unwrap(), id: ScheduleId(1), term: Term(1) };
     let before = lab.backend.dump().await;
     let items = vec![lab.item("k", "node1.g"); MANY];
@@ -65,9 +65,9 @@ async fn a_step_of_more_is_refused(kind: Kind) {
         WorkerStarts { worker, items }
     };
     let starts = vec![noted(worker, BATCH_MAX), noted(other, 1)];
-    let refusals = refusals![store, inc;
-        Dispatch { turn: None, ring: Some(ring), items: items.clone() },
-        Dispatch { turn: Some(turn.clone()), ring: None, items },
+    let refusals = refusals![lab, inc;
+        Dispatch { by: Placing::Ring(ring), items: items.clone() },
+        Dispatch { by: Placing::Turn(turn.clone()), items },
         Route { ring, entries: vec![], jobs: vec![(key("k"), Some(worker)); MANY] },
         Begin { begins },
         Started { starts },
@@ -103,7 +103,7 @@ async fn with_notifications(kind: Kind) -> Lab {
         // The last one has none.
         for at in (0..NOTES).step_by(BATCH_MAX).filter(|_| name != FULL[6]) {
             let notes = vec![note.clone(); BATCH_MAX.min(NOTES - at)];
-            let replies = lab.step(&Notify { items: notes.clone() }).await.unwrap();
+            let replies = lab.step(&Notify { items: notes }).await.unwrap();
             assert!(replies.iter().all(|reply| *reply == NotifyReply::Kept));
         }
     }
@@ -181,7 +181,7 @@ async fn a_last_word_deletes_a_page_of_notifications(kind: Kind) {
     lab.recover().await;
     let next = lab.step(&Attend { worker, after: None, limit: 100 }).await.unwrap();
     assert_eq!((next.as_ref(), left(&lab).await), (Some(&key(FULL[PAGE - 1])), FULL[PAGE..].to_vec()));
-    assert_eq!(lab.step(&Attend { worker, after: next.clone(), limit: 100 }).await.unwrap(), None);
+    assert_eq!(lab.step(&Attend { worker, after: next, limit: 100 }).await.unwrap(), None);
     assert!(left(&lab).await.is_empty());
 }
 
@@ -202,7 +202,7 @@ async fn an_attestation_deletes_a_page_of_notifications(kind: Kind) {
     assert_eq!(replies, [&[AttestReply::Ended; PAGE][..], &rest].concat());
     assert_eq!(left(&lab).await, FULL[PAGE..]);
     let replies =
-        lab.step(&AttestJobs { worker, member: entry.clone(), items: items[PAGE..].to_vec() }).await.unwrap();
+        lab.step(&AttestJobs { worker, member: entry, items: items[PAGE..].to_vec() }).await.unwrap();
     assert_eq!(replies, [AttestReply::Ended; 2]);
     assert!(left(&lab).await.is_empty());
 }

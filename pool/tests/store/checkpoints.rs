@@ -207,8 +207,8 @@ async fn a_lower_limit_refuses_no_checkpoint_that_is_kept(kind: Kind) {
     let worker = lab.worker().await;
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
-    let lower = [SettingChange { name: "checkpoint_max".into(), from: "5".into(), to: "4".into() }];
-    lab.step(&ChangeSettings { changes: lower.to_vec() }).await.unwrap();
+    let lower = vec![SettingChange { name: "checkpoint_max".into(), from: "5".into(), to: "4".into() }];
+    lab.step(&ChangeSettings { changes: lower }).await.unwrap();
     assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
     assert_eq!(lab.save(worker, save("k", token, 2, "again")).await, SaveReply::TooLong);
     assert_eq!(lab.kept("k").await.unwrap(), "fives");

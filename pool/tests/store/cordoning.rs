@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_pool::id::{JobKey, Revision};
+use tenure_pool::id::Revision;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{Cordon, PoolState, ReadState, Refusal, Renew, Route};
 
@@ -54,7 +54,7 @@ async fn a_late_copy_of_a_cordon_undoes_nothing(kind: Kind) {
     lab.step(&Cordon { seen, node: name.clone(), on: true }).await.unwrap();
     lab.step(&Cordon { seen, node: name.clone(), on: true }).await.expect("it is so already");
     cordon(&lab, "node1", false).await;
-    let late = lab.refused(lab.step(&Cordon { seen, node: name.clone(), on: true })).await;
+    let late = lab.refused(lab.step(&Cordon { seen, node: name, on: true })).await;
     assert_eq!(late, Refusal::StaleRing(lab.revision().await));
     assert!(cordoned(&lab).await.is_empty());
 }
@@ -63,11 +63,10 @@ async fn who_has_not_heard_of_a_cordon_assigns_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.dispatch("k", "node1.k").await;
-    let (entries, before) = ([lab.starts().await[0].0], lab.revision().await);
+    let (entries, before) = (vec![lab.starts().await[0].0], lab.revision().await);
     cordon(&lab, "node1", true).await;
-    let jobs: [(JobKey, _); 1] = [(key("k"), Some(worker))];
-    let refusal =
-        lab.refused(lab.step(&Route { ring: before, entries: entries.to_vec(), jobs: jobs.to_vec() })).await;
+    let jobs = vec![(key("k"), Some(worker))];
+    let refusal = lab.refused(lab.step(&Route { ring: before, entries, jobs })).await;
     assert_eq!(refusal, Refusal::StaleRing(lab.revision().await));
 }
 

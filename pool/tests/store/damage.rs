@@ -6,7 +6,7 @@ use tenure_pool::record::{JobState, Record};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     AttestJobs, AttestReply, BeginReply, Dispatch, DispatchItem, DispatchReply, DropNotifications, Explain,
-    ListJobs, ListOwned, ListParked, LookUp, Notify, NotifyItem, NotifyReply, Purge, ReadFigures,
+    ListJobs, ListOwned, ListParked, LookUp, Notify, NotifyItem, NotifyReply, Placing, Purge, ReadFigures,
     ReadHeartbeats, ReadNotifications, ReadPauses, Reap, Release, ReleaseItem, ReleaseMode, ReleaseReply,
     Route, RouteReply, Save, SaveItem, SaveReply, ShutDown, ShutdownMode, Started, StartedItem, StopReply,
     Sweep, Take, TakeItem, Unpark, UnparkReply, Waiting, WorkerStarts,
@@ -111,10 +111,7 @@ async fn route_answers_it(kind: Kind) {
     dispatch_good(&lab).await;
     let before = records(&lab).await;
     let jobs = around(|key| (key, Some(worker)));
-    let replies = lab
-        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.clone() })
-        .await
-        .unwrap();
+    let replies = lab.step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs }).await.unwrap();
     assert_eq!(replies, expected(RouteReply::Routed, RouteReply::Bad));
     assert_eq!(records(&lab).await, before);
 }
@@ -134,7 +131,7 @@ async fn begin_started_and_take_refuse_it(kind: Kind) {
         lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.clone() }] }).await.unwrap();
     assert_eq!(replies, expected(true, false));
     let items = around(|key| TakeItem { key, token, ack: 0 });
-    let replies = lab.step(&Take { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+    let replies = lab.step(&Take { worker, finished: Vec::new(), items }).await.unwrap();
     assert_eq!(replies.iter().map(Option::is_some).collect::<Vec<_>>(), expected(true, false));
     let replies = lab.store().begin_one(lab.inc, WorkerId(5), &[], &[(key("cut"), Token(9))]).await;
     assert!(replies.is_err(), "the worker that it seems to name is no member");
@@ -183,11 +180,9 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
     }
     for state in ['R', 'S'] {
         write(state).await;
-        let items = TAILS.map(|(name, _)| StartedItem { key: key(name), token, tell: None });
+        let items = TAILS.map(|(name, _)| StartedItem { key: key(name), token, tell: None }).to_vec();
         assert_eq!(
-            lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.to_vec() }] })
-                .await
-                .unwrap(),
+            lab.step(&Started { starts: vec![WorkerStarts { worker, items }] }).await.unwrap(),
             answers,
             "started in {state}"
         );
@@ -204,7 +199,7 @@ async fn release_answers_it(kind: Kind) {
     lab.route_all(&["good", "better"], Some(worker)).await;
     let token = lab.token("good").await;
     let items = around(|key| release(&key.to_string(), token, ReleaseMode::Delete));
-    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items }).await.unwrap();
     assert_eq!(replies, expected(ReleaseReply::Deleted, ReleaseReply::Bad));
     assert_eq!(records(&lab).await, before);
 }
@@ -275,7 +270,7 @@ async fn reap_passes_it(kind: Kind) {
 async fn it_is_listed(kind: Kind) {
     let (lab, worker) = damaged(kind).await;
     let items: Vec<_> = DAMAGED.iter().map(|(name, _)| (key(name), None)).collect();
-    for found in lab.read(&LookUp { items: items.clone() }).await.unwrap() {
+    for found in lab.read(&LookUp { items }).await.unwrap() {
         assert_eq!((found.record, found.bad), (None, true));
     }
     let page = lab.read(&ListJobs { cursor: 0, limit: 100 }).await.unwrap();
@@ -391,7 +386,7 @@ async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
     }
     let items: Vec<_> =
         jobs.iter().map(|(key, token)| TakeItem { key: key.clone(), token: *token, ack: 0 }).collect();
-    let replies = lab.step(&Take { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+    let replies = lab.step(&Take { worker, finished: Vec::new(), items }).await.unwrap();
     for ((key, _), reply) in jobs.iter().zip(replies) {
         let taken = reply.unwrap().bodies.len();
         assert_eq!(taken, if is_good(key) { 2 } else { 0 }, "take of {key}");
@@ -480,13 +475,13 @@ async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
         let ring = lab.revision().await;
         while_spoiled(&lab, name, async || {
             for _ in 0..3 {
-                let done = lab.step(&Dispatch { turn: None, ring: Some(ring), items: items.to_vec() }).await;
+                let done = lab.step(&Dispatch { by: Placing::Ring(ring), items: items.to_vec() }).await;
                 assert!(done.is_err(), "{name}: {done:?}");
             }
         })
         .await;
         assert_eq!(
-            lab.step(&Dispatch { turn: None, ring: Some(ring), items: items.to_vec() }).await.unwrap(),
+            lab.step(&Dispatch { by: Placing::Ring(ring), items: items.to_vec() }).await.unwrap(),
             vec![DispatchReply::Accepted; 2]
         );
         let begun = lab.begin("k", worker).await;
@@ -549,8 +544,8 @@ async fn a_save_reads_a_record_up_to_its_token(kind: Kind) {
             let record = format!("1|{state}|{worker}|{token}|{tail}");
             lab.backend.write_record(&key(name), record.as_bytes()).await;
         }
-        let items = TAILS.map(|(name, _)| of(name));
-        let replies = lab.step(&Save { worker, items: items.to_vec() }).await.unwrap();
+        let items = TAILS.map(|(name, _)| of(name)).to_vec();
+        let replies = lab.step(&Save { worker, items }).await.unwrap();
         assert_eq!(replies, TAILS.map(|_| reply), "state {state}");
     }
     for start in ["2|R|", "1|R", "x1|R|"] {
@@ -654,8 +649,7 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
         match way {
             "release" => {
                 let items = releases(ReleaseMode::Delete);
-                let replies =
-                    lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+                let replies = lab.step(&Release { worker, finished: Vec::new(), items }).await.unwrap();
                 assert_eq!(replies, vec![ReleaseReply::Deleted; jobs.len()]);
             }
             "stop" => {
@@ -681,10 +675,8 @@ async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
                         item(&key.to_string(), *token, &format!("node1.{at}"), ended())
                     });
                     let said: Vec<_> = said.collect();
-                    let replies = lab
-                        .step(&AttestJobs { worker, member: member(MEMBER), items: said.clone() })
-                        .await
-                        .unwrap();
+                    let replies =
+                        lab.step(&AttestJobs { worker, member: member(MEMBER), items: said }).await.unwrap();
                     assert_eq!(replies, vec![AttestReply::Ended; jobs.len()]);
                 }
                 lab.attend(worker).await;

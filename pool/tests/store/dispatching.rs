@@ -5,8 +5,8 @@ use tenure_pool::id::{JobKey, Token, WorkerId};
 use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    Cursors, Dispatch, DispatchItem, DispatchReply, ListJobs, ListOwned, LookUp, ReadNode, ReadPayload,
-    ReleaseMode, ReleaseReply, Route, ShutDown, ShutdownMode, StopReply, Sweep, WorkerEvent,
+    Cursors, Dispatch, DispatchItem, DispatchReply, ListJobs, ListOwned, LookUp, Placing, ReadNode,
+    ReadPayload, ReleaseMode, ReleaseReply, Route, ShutDown, ShutdownMode, StopReply, Sweep, WorkerEvent,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node};
@@ -62,10 +62,7 @@ async fn told(lab: &Lab, workers: &[WorkerId]) -> Vec<(WorkerId, WorkerEvent)> {
         workers: workers.iter().map(|worker| (*worker, Cursors::default().node)).collect(),
         ..Cursors::default()
     };
-    let events = lab
-        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap();
+    let events = lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap();
     events.workers.into_iter().map(|(to, _, event)| (to, event)).collect()
 }
 
@@ -76,11 +73,8 @@ fn placed(lab: &Lab, name: &str, worker: WorkerId) -> DispatchItem {
 async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
-    let items = [placed(&lab, "a", first), placed(&lab, "b", second), placed(&lab, "c", first)];
-    let replies = lab
-        .step(&Dispatch { turn: None, ring: Some(lab.revision().await), items: items.to_vec() })
-        .await
-        .unwrap();
+    let items = vec![placed(&lab, "a", first), placed(&lab, "b", second), placed(&lab, "c", first)];
+    let replies = lab.step(&Dispatch { by: Placing::Ring(lab.revision().await), items }).await.unwrap();
     assert_eq!(replies, vec![DispatchReply::Accepted; 3]);
     let (record, now) = (lab.record("a").await.unwrap(), lab.backend.now());
     assert_eq!((record.state, record.owner), (JobState::Assigned, Some(first)));
@@ -103,12 +97,10 @@ async fn a_placed_job_sent_again_is_assigned_once(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     let ring = lab.revision().await;
-    lab.step(&Dispatch { turn: None, ring: Some(ring), items: vec![placed(&lab, "k", first)] })
-        .await
-        .unwrap();
+    lab.step(&Dispatch { by: Placing::Ring(ring), items: vec![placed(&lab, "k", first)] }).await.unwrap();
     let before = lab.backend.dump().await;
     let again = lab
-        .step(&Dispatch { turn: None, ring: Some(ring), items: vec![placed(&lab, "k", second)] })
+        .step(&Dispatch { by: Placing::Ring(ring), items: vec![placed(&lab, "k", second)] })
         .await
         .unwrap();
     assert_eq!(again, [DispatchReply::Accepted]);
@@ -121,7 +113,7 @@ async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
     let before = lab.revision().await;
     lab.worker().await;
     let replies = lab
-        .step(&Dispatch { turn: None, ring: Some(before), items: vec![placed(&lab, "k", worker)] })
+        .step(&Dispatch { by: Placing::Ring(before), items: vec![placed(&lab, "k", worker)] })
         .await
         .unwrap();
     assert_eq!(replies, [DispatchReply::Accepted]);
@@ -134,10 +126,8 @@ async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
 async fn a_batch_may_be_placed_in_part(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
-    let items = [placed(&lab, "a", worker), lab.item("b", "node1.b")];
-    lab.step(&Dispatch { turn: None, ring: Some(lab.revision().await), items: items.to_vec() })
-        .await
-        .unwrap();
+    let items = vec![placed(&lab, "a", worker), lab.item("b", "node1.b")];
+    lab.step(&Dispatch { by: Placing::Ring(lab.revision().await), items }).await.unwrap();
     let states = [lab.record("a").await.unwrap().state, lab.record("b").await.unwrap().state];
     assert_eq!(states, [JobState::Assigned, JobState::Queued]);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
@@ -272,13 +262,10 @@ async fn keys_are_any_bytes(kind: Kind) {
         assert_eq!(lab.dispatch_all(&[item]).await, [DispatchReply::Accepted]);
         let starts = lab.starts().await;
         assert_eq!(starts[0].1, [(job.clone(), 0)]);
-        let entries = [starts[0].0];
+        let entries = vec![starts[0].0];
         let (inc, revision) = (lab.inc, lab.revision().await);
         lab.store()
-            .run(
-                inc,
-                &Route { ring: revision, entries: entries.to_vec(), jobs: vec![(job.clone(), Some(worker))] },
-            )
+            .run(inc, &Route { ring: revision, entries, jobs: vec![(job.clone(), Some(worker))] })
             .await
             .unwrap();
         let found =

@@ -13,12 +13,12 @@ use tenure_pool::id::{Incarnation, NodeName, Nonce, PoolName, Revision, Schedule
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Ask, AskEvent, AskId, AskItem, AskReply, BeginReply, ChangeSchedule, Cordon, Dispatch, DispatchItem,
-    DispatchReply, HoldTurns, Join, JoinRequest, LookUp, Notify, NotifyItem, NotifyReply, ReadCheckpoint,
-    ReadIdentity, ReadPool, ReadTime, RedisStore, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew,
-    Reply, ReplyItem, ReplyReply, Route, RouteReply, Said, Save, SaveItem, SaveReply, ScheduleChange,
-    ScheduleKey, ScheduleKind, ScheduleState, Started, StartedItem, Steer, SteerItem, SteerReply, Stop,
-    StopItem, StopReply, Store, TakeTick, TermItem, TermReply, Turn, Update, UpdateItem, UpdateReply, Way,
-    WorkerStarts,
+    DispatchReply, HoldTurns, Join, JoinRequest, LookUp, Notify, NotifyItem, NotifyReply, Placing,
+    ReadCheckpoint, ReadIdentity, ReadPool, ReadTime, RedisStore, Release, ReleaseItem, ReleaseMode,
+    ReleaseReply, Renew, Reply, ReplyItem, ReplyReply, Route, RouteReply, Said, Save, SaveItem, SaveReply,
+    ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Started, StartedItem, Steer, SteerItem,
+    SteerReply, Stop, StopItem, StopReply, Store, TakeTick, TermItem, TermReply, Turn, Update, UpdateItem,
+    UpdateReply, Way, WorkerStarts,
 };
 use tenure_testing::RedisServer;
 
@@ -65,7 +65,7 @@ impl Pool {
             preferred: None,
             settings: settings(),
         };
-        let worker = store.run(inc, &Join { request: Box::new(request.clone()) }).await.unwrap().worker;
+        let worker = store.run(inc, &Join { request: Box::new(request) }).await.unwrap().worker;
         store.run(inc, &Renew { node: Some(node("n1")), ..renew(&[worker]) }).await.unwrap();
         let redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         Self { store, inc, worker, redis, _server: server }
@@ -132,7 +132,7 @@ impl Pool {
             worker: None,
         };
         self.store
-            .run(self.inc, &Dispatch { turn: None, ring: Some(Revision(0)), items: vec![item] })
+            .run(self.inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] })
             .await
             .unwrap()
             .remove(0)
@@ -148,12 +148,9 @@ impl Pool {
         let entries: Vec<_> = events.iter().map(|event| event.entry).collect();
         let ring =
             self.store.members().wait_for(|m| m.entries.contains_key(&self.worker)).await.unwrap().revision;
-        let jobs = [(key(name), Some(self.worker))];
+        let jobs = vec![(key(name), Some(self.worker))];
         assert_eq!(
-            self.store
-                .run(self.inc, &Route { ring, entries: entries.clone(), jobs: jobs.to_vec() })
-                .await
-                .unwrap(),
+            self.store.run(self.inc, &Route { ring, entries, jobs }).await.unwrap(),
             [RouteReply::Routed]
         );
     }
@@ -327,11 +324,8 @@ async fn the_life_of_a_job() {
     let (id, not_after) = (AskId { life: 5, number: 3 }, pool.store.read(&ReadTime).await.unwrap() + 1_000);
     let body = Bytes::from_static(b"how many?");
     let ask = AskEvent { id, name: "order-17".into(), token, not_after, poke: false, body };
-    let items = [AskItem { key: key("k"), guess: Some(pool.worker), ask }];
-    assert_eq!(
-        pool.store.run(pool.inc, &Ask { asker: node("n1"), items: items.to_vec() }).await.unwrap(),
-        [AskReply::Sent]
-    );
+    let items = vec![AskItem { key: key("k"), guess: Some(pool.worker), ask }];
+    assert_eq!(pool.store.run(pool.inc, &Ask { asker: node("n1"), items }).await.unwrap(), [AskReply::Sent]);
     let asked = format!("{not_after}|?5.3|f|order-17");
     assert_eq!(pool.stream(&streams)[4], ["a", "n1", "k", &asked, &token.to_string(), "how many?"]);
     let said = Said::Answer(Bytes::from_static(b"three"));
@@ -493,11 +487,8 @@ async fn a_schedule_and_its_jobs() {
     let mut pool = Pool::open().await;
     let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: ScheduleName::new("hourly").unwrap() };
     let make = ScheduleChange::Create { period: Duration::from_secs(3_600), first: Duration::ZERO };
-    let ScheduleState::Present { entry, .. } = pool
-        .store
-        .run(pool.inc, &ChangeSchedule { schedule: schedule.clone(), change: make.clone() })
-        .await
-        .unwrap()
+    let ScheduleState::Present { entry, .. } =
+        pool.store.run(pool.inc, &ChangeSchedule { schedule: schedule.clone(), change: make }).await.unwrap()
     else {
         panic!("it was not made")
     };
@@ -528,10 +519,7 @@ async fn a_schedule_and_its_jobs() {
         worker: None,
     };
     assert_eq!(
-        pool.store
-            .run(inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: vec![item] })
-            .await
-            .unwrap(),
+        pool.store.run(inc, &Dispatch { by: Placing::Turn(turn), items: vec![item] }).await.unwrap(),
         [DispatchReply::Accepted]
     );
     let planned: Vec<String> = pool.ask("ZRANGE", "planned", &["0", "-1"]);
@@ -547,11 +535,8 @@ async fn a_newer_schedule_is_named_with_its_version_and_left_as_it_is() {
     let make = ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
     for (text, newer) in [("2|whatever", Some(2)), ("rubbish", None), ("1|x", None)] {
         pool.set("schedules", "t:beat", text.as_bytes());
-        let state = pool
-            .store
-            .run(pool.inc, &ChangeSchedule { schedule: schedule.clone(), change: make.clone() })
-            .await
-            .unwrap();
+        let change = ChangeSchedule { schedule: schedule.clone(), change: make.clone() };
+        let state = pool.store.run(pool.inc, &change).await.unwrap();
         assert_eq!(state, ScheduleState::Bad { newer }, "{text}");
         let kept: String = pool.ask("HGET", "schedules", &["t:beat"]);
         assert_eq!(kept, text);

@@ -108,7 +108,7 @@ async fn an_entry_of_another_life_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     let entry = Bytes::from_static(b"late");
     let before = Incarnation(lab.inc.0 - 1);
-    let refused = lab.refused(lab.store().run(before, &Note { most: 10, entry: entry.clone() })).await;
+    let refused = lab.refused(lab.store().run(before, &Note { most: 10, entry })).await;
     assert_eq!(refused, Refusal::StaleIncarnation(lab.inc));
 }
 

@@ -11,8 +11,8 @@ use tenure_pool::record::Record;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     BeginReply, Bootstrap, Content, Dispatch, DispatchItem, DispatchReply, Join, JoinRequest, Known, LookUp,
-    Lookup, Notify, NotifyItem, NotifyReply, OpenNormal, PoolState, Read, ReadIdentity, ReadPool, ReadState,
-    Reap, Recover, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew, Result, Route,
+    Lookup, Notify, NotifyItem, NotifyReply, OpenNormal, Placing, PoolState, Read, ReadIdentity, ReadPool,
+    ReadState, Reap, Recover, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew, Result, Route,
     RouteReply, Seat, Seen, Settle, Started, StartedItem, Stop, StopItem, StopReply, Store, StoreError, Take,
     TakeItem, Taken, Text, WorkerStarts,
 };
@@ -74,7 +74,7 @@ impl Lab {
         let run_id = self.read(&ReadIdentity).await.unwrap().run_id;
         let seen = Seen { incarnation: self.inc, ..Seen::default() };
         self.inc = self
-            .read(&Bootstrap { seen, run_id: run_id.clone(), settings: Box::new(self.settings.clone()) })
+            .read(&Bootstrap { seen, run_id, settings: Box::new(self.settings.clone()) })
             .await
             .unwrap()
             .incarnation;
@@ -146,7 +146,7 @@ impl Lab {
     }
 
     pub(crate) async fn dispatch_all(&self, items: &[DispatchItem]) -> Vec<DispatchReply> {
-        self.step(&Dispatch { turn: None, ring: Some(Revision(0)), items: items.to_vec() }).await.unwrap()
+        self.step(&Dispatch { by: Placing::Ring(Revision(0)), items: items.to_vec() }).await.unwrap()
     }
 
     pub(crate) async fn dispatch(&self, key: &str, id: &str) -> DispatchReply {
@@ -174,9 +174,7 @@ impl Lab {
     pub(crate) async fn route_all(&self, keys: &[&str], worker: Option<WorkerId>) -> Vec<RouteReply> {
         let entries: Vec<_> = self.starts().await.into_iter().map(|(entry, _)| entry).collect();
         let jobs: Vec<_> = keys.iter().map(|name| (key(name), worker)).collect();
-        self.step(&Route { ring: self.revision().await, entries: entries.clone(), jobs: jobs.clone() })
-            .await
-            .unwrap()
+        self.step(&Route { ring: self.revision().await, entries, jobs }).await.unwrap()
     }
 
     pub(crate) async fn route(&self, key: &str, worker: WorkerId) -> RouteReply {

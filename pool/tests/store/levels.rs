@@ -6,10 +6,10 @@ use tenure_pool::member::{Member, MemberState};
 use tenure_pool::store::{
     Attend, AttestJobs, Begin, Bootstrap, ChangeSchedule, ChangeSettings, CleanUp, Dispatch, Drain,
     DropNotifications, Expire, HoldTurns, Inspect, Join, JoinRequest, ListOwned, ListPlanned, LookUp, Notify,
-    NotifyItem, OpenNormal, PruneConsumers, Purge, RaiseLevel, Raised, Reap, Recover, Refusal, Release,
-    ReleaseMode, Renew, RestoreGroup, Route, ScheduleChange, ScheduleKey, ScheduleKind, Seen, Settle,
-    ShutDown, ShutdownMode, Started, StartedItem, Steer, SteerItem, Stop, Store, Sweep, Take, TakeItem,
-    TakeTick, TermItem, Turn, Unpark, Way, WorkerBegins, WorkerStarts,
+    NotifyItem, OpenNormal, Placing, PruneConsumers, Purge, RaiseLevel, Raised, Reap, Recover, Refusal,
+    Release, ReleaseMode, Renew, RestoreGroup, Route, ScheduleChange, ScheduleKey, ScheduleKind, Seen,
+    Settle, ShutDown, ShutdownMode, Started, StartedItem, Steer, SteerItem, Stop, Store, Sweep, Take,
+    TakeItem, TakeTick, TermItem, Turn, Unpark, Way, WorkerBegins, WorkerStarts,
 };
 
 use super::lab::{Kind, Lab, id, key, ms, node, recovery, release, renew, stop, stopping};
@@ -56,7 +56,7 @@ async fn a_member_names_its_level_and_its_address(kind: Kind) {
     let (lab, newer) = with_a_newer_client(kind).await;
     let address = "http://10.0.0.7:8080/{a}";
     let request = JoinRequest { address: address.into(), meta: "zone-1".into(), ..lab.request() };
-    let seat = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
+    let seat = lab.step(&Join { request: Box::new(request) }).await.unwrap();
     assert_eq!((seat.member.level, seat.member.address.as_str()), (1, address));
     let entry = lab.field("workers", &seat.worker.to_string()).await.unwrap();
     assert!(entry.ends_with(&format!("|zone-1|1|{address}")), "{entry}");
@@ -77,7 +77,7 @@ async fn an_address_that_is_none_is_refused(kind: Kind) {
         );
     }
     let request = JoinRequest { address: "x".repeat(128), ..lab.request() };
-    lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
+    lab.step(&Join { request: Box::new(request) }).await.unwrap();
 }
 
 async fn a_floor_refuses_older_scripts(kind: Kind) {
@@ -156,7 +156,7 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
         Drain { workers: vec![worker] },
         Expire { workers: vec![(worker, None)] },
         Reap { worker, limit: 1 },
-        Dispatch { turn: None, ring: Some(ring), items: dispatched.clone() },
+        Dispatch { by: Placing::Ring(ring), items: dispatched.clone() },
         Route { ring, entries: vec![], jobs: vec![(job.clone(), Some(worker))] },
         Begin { begins: vec![begins] },
         Started { starts: vec![starts] },
@@ -173,7 +173,7 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
         ChangeSchedule { schedule: plan.clone(), change: create },
         HoldTurns { node: at.clone(), items: vec![term] },
         TakeTick { schedule: plan.clone(), turn: (turn.id, turn.term), number: 1 },
-        Dispatch { turn: Some(turn.clone()), ring: None, items: dispatched },
+        Dispatch { by: Placing::Turn(turn.clone()), items: dispatched },
         Stop { turn: Some(turn), repeat: false, waiting: None, items: stops },
         ListPlanned { plan: plan.name, after: None, limit: 1 },
         ShutDown { by: at, mode: ShutdownMode::DropQueued },

@@ -24,10 +24,10 @@ macro_rules! scenarios {
     };
 }
 
-/// The refusals of these steps, in order.
+/// The refusals of these steps in an incarnation, in order. No step may change the state.
 macro_rules! refusals {
-    ($store:expr, $inc:expr; $($step:expr),* $(,)?) => {
-        vec![$(crate::lab::refusal($store.run($inc, &$step).await)),*]
+    ($lab:expr, $inc:expr; $($step:expr),* $(,)?) => {
+        vec![$($lab.refused($lab.store().run($inc, &$step)).await),*]
     };
 }
 

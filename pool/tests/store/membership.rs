@@ -90,7 +90,7 @@ async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
     assert_eq!(again, seat);
     assert_eq!(lab.backend.dump().await, before);
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
-    assert_eq!(lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().worker, seat.worker);
+    assert_eq!(lab.step(&Join { request: Box::new(request) }).await.unwrap().worker, seat.worker);
 }
 
 async fn a_repeated_join_learns_again_that_it_has_the_only_slot(kind: Kind) {
@@ -103,7 +103,7 @@ async fn a_repeated_join_learns_again_that_it_has_the_only_slot(kind: Kind) {
     assert!(!lab.step(&Settle { worker: standby.worker }).await.unwrap().first);
     assert!(!lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().first, "two are up");
     lab.store().expire_one(lab.inc, first, None).await.unwrap();
-    assert!(lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap().first);
+    assert!(lab.step(&Join { request: Box::new(request) }).await.unwrap().first);
     lab.store().drain_one(lab.inc, standby.worker).await.unwrap();
     let settled = lab.step(&Settle { worker: standby.worker }).await.unwrap();
     assert!(!settled.first, "it drains");
@@ -114,7 +114,7 @@ async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
     let settings =
         Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
     let request = JoinRequest { settings, ..lab.request() };
-    let refusal = lab.refused(lab.step(&Join { request: Box::new(request.clone()) })).await;
+    let refusal = lab.refused(lab.step(&Join { request: Box::new(request) })).await;
     let (name, theirs, ours) = ("worker_ttl".to_owned(), "10000".to_owned(), "20000".to_owned());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
@@ -131,10 +131,7 @@ async fn bad_metadata_is_refused(kind: Kind) {
     let lab = Lab::new(kind).await;
     for meta in ["a|b", "ü", &"x".repeat(65)] {
         let request = JoinRequest { meta: meta.to_owned(), ..lab.request() };
-        assert_eq!(
-            lab.refused(lab.step(&Join { request: Box::new(request.clone()) })).await,
-            Refusal::BadArgument
-        );
+        assert_eq!(lab.refused(lab.step(&Join { request: Box::new(request) })).await, Refusal::BadArgument);
     }
 }
 
@@ -149,7 +146,7 @@ async fn a_free_preferred_slot_is_given(kind: Kind) {
     let lab = Lab::new(kind).await;
     let join = async |preferred| {
         let request = JoinRequest { preferred: Some(preferred), ..lab.request() };
-        lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap()
+        lab.step(&Join { request: Box::new(request) }).await.unwrap()
     };
     let first = join(7).await;
     assert_eq!((first.member.slot, first.first), (Some(7), true));
@@ -183,15 +180,15 @@ async fn workers_that_drain_together_hand_nothing_to_each_other(kind: Kind) {
     let heir = lab.join().await.worker;
     let before = lab.revision().await;
     let gone = WorkerId(5);
-    let all = [third, first, gone, second, first];
-    let drained = lab.step(&Drain { workers: all.to_vec() }).await.unwrap();
+    let all = vec![third, first, gone, second, first];
+    let drained = lab.step(&Drain { workers: all.clone() }).await.unwrap();
     let seen: Vec<_> = drained.iter().map(|member| member.as_ref().map(|it| (it.state, it.slot))).collect();
     let out = |slot| Some((MemberState::Draining, slot));
     assert_eq!(seen, [out(None), out(Some(0)), None, out(Some(1)), out(Some(0))]);
     assert_eq!(lab.revision().await.0, before.0 + 1, "all leave in one change");
     assert_eq!(slot(&lab, heir).await, (MemberState::Up, Some(0)), "the lowest of the free slots");
     let dump = lab.backend.dump().await;
-    assert_eq!(lab.step(&Drain { workers: all.to_vec() }).await.unwrap(), drained);
+    assert_eq!(lab.step(&Drain { workers: all }).await.unwrap(), drained);
     assert_eq!(lab.step(&Drain { workers: Vec::new() }).await.unwrap(), []);
     assert_eq!(lab.step(&Drain { workers: vec![gone] }).await.unwrap(), [None]);
     assert_eq!(lab.backend.dump().await, dump);
@@ -234,11 +231,7 @@ async fn who_comes_to_jobs_while_nobody_is_up_waits_for_the_others(kind: Kind) {
     let request = JoinRequest { preferred: Some(5), ..lab.request() };
     let first = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
     assert_eq!((first.member.state, first.first), (MemberState::Standby, true));
-    assert_eq!(
-        lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap(),
-        first,
-        "it is told so again"
-    );
+    assert_eq!(lab.step(&Join { request: Box::new(request) }).await.unwrap(), first, "it is told so again");
     let (second, third) = (lab.join().await, lab.join().await);
     assert!(second.first && third.first);
     let before = lab.revision().await;
@@ -298,8 +291,8 @@ async fn slots_of_workers_that_end_together_go_to_oldest_standbys(kind: Kind) {
     let up = [lab.worker_with_a_job().await, lab.worker().await, lab.worker().await, lab.worker().await];
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
     let before = lab.revision().await;
-    let ends = [(up[2], Some(1)), (standbys[0], None), (up[0], Some(1))];
-    assert_eq!(lab.step(&Expire { workers: ends.to_vec() }).await.unwrap(), [Expired::Done; 3]);
+    let ends = vec![(up[2], Some(1)), (standbys[0], None), (up[0], Some(1))];
+    assert_eq!(lab.step(&Expire { workers: ends }).await.unwrap(), [Expired::Done; 3]);
     assert_eq!(lab.revision().await.0, before.0 + 1, "one revision for all");
     assert_eq!(slot(&lab, standbys[1]).await, (MemberState::Up, Some(0)));
     assert_eq!(slot(&lab, standbys[2]).await, (MemberState::Up, Some(2)));
@@ -311,30 +304,32 @@ async fn those_that_end_together_leave_room_for_all(kind: Kind) {
     let lab = Lab::new(kind).await;
     let up = [lab.worker_with_a_job().await, lab.worker().await];
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
-    let ends = [(up[0], Some(1)), (standbys[0], Some(1)), (up[1], Some(1))];
-    assert_eq!(lab.step(&Expire { workers: ends.to_vec() }).await.unwrap(), [Expired::Done; 3]);
+    let ends = vec![(up[0], Some(1)), (standbys[0], Some(1)), (up[1], Some(1))];
+    assert_eq!(lab.step(&Expire { workers: ends }).await.unwrap(), [Expired::Done; 3]);
     assert_eq!(slot(&lab, standbys[1]).await, (MemberState::Up, Some(0)), "nobody else is up");
     assert_eq!(slot(&lab, standbys[2]).await, (MemberState::Up, Some(1)));
     let another = lab.join().await.worker;
     lab.step(&Settle { worker: another }).await.unwrap();
-    let (last, one) = (lab.join().await.worker, [(standbys[1], None), (standbys[2], None), (another, None)]);
-    lab.step(&Expire { workers: one.to_vec() }).await.unwrap();
+    let (last, workers) =
+        (lab.join().await.worker, vec![(standbys[1], None), (standbys[2], None), (another, None)]);
+    lab.step(&Expire { workers }).await.unwrap();
     assert_eq!(slot(&lab, last).await, (MemberState::Up, Some(0)), "all that there were are free");
 }
 
 async fn those_that_end_together_are_answered_each_for_itself(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
-    let ends = [(first, Some(1)), (WorkerId(5), Some(1)), (second, Some(7)), (first, Some(9)), (third, None)];
-    let answers = lab.step(&Expire { workers: ends.to_vec() }).await.unwrap();
+    let ends =
+        vec![(first, Some(1)), (WorkerId(5), Some(1)), (second, Some(7)), (first, Some(9)), (third, None)];
+    let answers = lab.step(&Expire { workers: ends.clone() }).await.unwrap();
     assert_eq!(answers, [Expired::Done, Expired::Gone, Expired::Renewed, Expired::Done, Expired::Done]);
     let before = lab.backend.dump().await;
-    let again = lab.step(&Expire { workers: ends.to_vec() }).await.unwrap();
+    let again = lab.step(&Expire { workers: ends }).await.unwrap();
     assert_eq!((again, lab.backend.dump().await), (answers, before));
     assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [first, third]);
     assert_eq!(lab.step(&Expire { workers: Vec::new() }).await.unwrap(), []);
     let many = vec![(first, None); 129];
-    assert_eq!(lab.refused(lab.step(&Expire { workers: many.clone() })).await, Refusal::BadArgument);
+    assert_eq!(lab.refused(lab.step(&Expire { workers: many })).await, Refusal::BadArgument);
 }
 
 async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {

@@ -31,11 +31,8 @@ scenarios! {
 
 async fn wake_ups(lab: &Lab, worker: WorkerId) -> usize {
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab
-        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap()
-        .workers;
+    let events =
+        lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap().workers;
     events.iter().filter(|(_, _, event)| matches!(event, WorkerEvent::Notify { .. })).count()
 }
 
@@ -68,9 +65,12 @@ async fn the_first_of_a_running_job_wakes_its_owner(kind: Kind) {
     assert_eq!(wake_ups(&lab, worker).await, 2);
     let item = |body: &'static str| NotifyItem { key: key("k"), guess: Some(worker), body: body.into() };
     let token = lab.run("l", "node1.l", worker).await;
-    let items =
-        [item("four"), NotifyItem { key: key("l"), ..item("a") }, NotifyItem { key: key("l"), ..item("b") }];
-    assert_eq!(lab.step(&Notify { items: items.to_vec() }).await.unwrap(), [NotifyReply::Kept; 3]);
+    let items = vec![
+        item("four"),
+        NotifyItem { key: key("l"), ..item("a") },
+        NotifyItem { key: key("l"), ..item("b") },
+    ];
+    assert_eq!(lab.step(&Notify { items }).await.unwrap(), [NotifyReply::Kept; 3]);
     assert_eq!(wake_ups(&lab, worker).await, 3);
     assert_eq!(bodies(lab.take("l", worker, token, 0).await), ["a", "b"]);
 }
@@ -99,12 +99,12 @@ async fn the_bounds_are_exact(kind: Kind) {
     lab.dispatch("few", "node1.f").await;
     lab.dispatch("big", "node1.b").await;
     let item = |name, body: &'static str| NotifyItem { key: key(name), guess: None, body: body.into() };
-    let items = [item("few", "1"), item("few", "2"), item("few", "3"), item("few", "4")];
+    let items = vec![item("few", "1"), item("few", "2"), item("few", "3"), item("few", "4")];
     let (kept, full) = (NotifyReply::Kept, NotifyReply::Full);
-    assert_eq!(lab.step(&Notify { items: items.to_vec() }).await.unwrap(), [kept, kept, kept, full]);
+    assert_eq!(lab.step(&Notify { items }).await.unwrap(), [kept, kept, kept, full]);
     let items =
-        [item("big", "12345678901"), item("big", "123456"), item("big", "12345"), item("big", "1234")];
-    assert_eq!(lab.step(&Notify { items: items.to_vec() }).await.unwrap(), [full, kept, full, kept]);
+        vec![item("big", "12345678901"), item("big", "123456"), item("big", "12345"), item("big", "1234")];
+    assert_eq!(lab.step(&Notify { items }).await.unwrap(), [full, kept, full, kept]);
     let worker = lab.worker().await;
     lab.route_all(&["few"], Some(worker)).await;
     let token = lab.run_assigned("few", worker).await;
@@ -125,7 +125,7 @@ async fn they_are_taken_in_order_until_acknowledged(kind: Kind) {
     assert_eq!(lab.take("k", worker, token, 0).await.unwrap(), taken, "a take may be repeated");
     assert_eq!(bodies(Some(taken.clone())), ["a", "b", "c"]);
     let rest = lab.take("k", worker, token, taken.first + 1).await.unwrap();
-    assert_eq!((rest.first, bodies(Some(rest.clone()))), (taken.first + 1, vec!["b".into(), "c".into()]));
+    assert_eq!((rest.first, bodies(Some(rest))), (taken.first + 1, vec!["b".into(), "c".into()]));
     assert_eq!(bodies(lab.take("k", worker, token, taken.first).await), ["b", "c"], "an old acknowledgement");
     assert!(lab.take("k", worker, token, taken.first + 3).await.unwrap().bodies.is_empty());
     assert!(lab.take("k", worker, token, taken.first + 3).await.unwrap().bodies.is_empty());
@@ -198,7 +198,7 @@ async fn every_job_in_a_batch_gets_one(kind: Kind) {
         }
         items.push(TakeItem { key: key(name), token, ack: 0 });
     }
-    let taken = lab.step(&Take { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+    let taken = lab.step(&Take { worker, finished: Vec::new(), items }).await.unwrap();
     let counts: Vec<_> = taken.into_iter().map(|taken| taken.unwrap().bodies.len()).collect();
     assert_eq!(counts, [1, 1, 1], "an empty answer would say that nothing waits");
 }

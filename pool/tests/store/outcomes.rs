@@ -203,8 +203,8 @@ async fn nodes_that_wait_are_told(kind: Kind) {
     let failed = ("node1.g".to_owned(), "e:no".to_owned());
     assert_eq!(outcomes_of(&lab, "node1").await, [told.clone(), told, failed.clone()]);
     assert_eq!(outcomes_of(&lab, "node2").await, [failed]);
-    let hints = [(id("node2.h"), "parked".to_owned()), (id("node1.h"), "ok".to_owned())];
-    lab.read(&Tell { outcomes: hints.to_vec() }).await.unwrap();
+    let hints = vec![(id("node2.h"), "parked".to_owned()), (id("node1.h"), "ok".to_owned())];
+    lab.read(&Tell { outcomes: hints }).await.unwrap();
     assert_eq!(outcomes_of(&lab, "node2").await[1], ("node2.h".to_owned(), "parked".to_owned()));
 }
 

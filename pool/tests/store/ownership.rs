@@ -166,7 +166,7 @@ async fn starts_of_workers_are_noted_together(kind: Kind) {
     // One that is the other's.
     let others = starts[1].items[0].clone();
     starts[0].items[0] = others;
-    assert_eq!(lab.step(&Started { starts: starts.clone() }).await.unwrap(), [false, true, true, true]);
+    assert_eq!(lab.step(&Started { starts }).await.unwrap(), [false, true, true, true]);
     for (name, begun) in
         [("a", Begun::Begun), ("b", Begun::Started), ("c", Begun::Started), ("d", Begun::Started)]
     {
@@ -207,7 +207,7 @@ async fn an_answer_is_full_for_all_workers_of_a_call(kind: Kind) {
         }
         begins.push(WorkerBegins { worker, finished: vec![], jobs });
     }
-    let answers = lab.step(&Begin { begins: begins.clone() }).await.unwrap();
+    let answers = lab.step(&Begin { begins }).await.unwrap();
     assert!(answers[0].as_ref().unwrap().iter().all(|reply| matches!(reply, BeginReply::Begun { .. })));
     assert_eq!(answers[1], Ok(vec![BeginReply::Full; 3]));
     assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
@@ -279,10 +279,13 @@ async fn only_the_owner_reports_success(kind: Kind) {
     lab.route("assigned", worker).await;
     let before = lab.backend.dump().await;
     let item = |name, token| StartedItem { key: key(name), token, tell: None };
-    let items =
-        [item("k", Token(token.0 + 1)), item("absent", token), item("assigned", lab.token("assigned").await)];
+    let items = vec![
+        item("k", Token(token.0 + 1)),
+        item("absent", token),
+        item("assigned", lab.token("assigned").await),
+    ];
     assert_eq!(
-        lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.to_vec() }] }).await.unwrap(),
+        lab.step(&Started { starts: vec![WorkerStarts { worker, items }] }).await.unwrap(),
         [false; 3]
     );
     assert_eq!(

@@ -181,7 +181,7 @@ async fn many_parked_jobs_are_listed_in_pages(kind: Kind) {
         let jobs: Vec<_> = names.iter().map(|name| (key(name), token)).collect();
         lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
         let items: Vec<_> = names.iter().map(|name| release(name, token, ReleaseMode::Fail)).collect();
-        lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+        lab.step(&Release { worker, finished: Vec::new(), items }).await.unwrap();
     }
     assert_eq!(parked(&lab, 10).await.len(), 300);
     let first = lab.read(&ListParked { cursor: 0, limit: 10 }).await.unwrap();
@@ -218,7 +218,7 @@ async fn pause(lab: &Lab, worker: WorkerId, name: &str, mode: ReleaseMode, error
 
 async fn pauses(lab: &Lab, names: &[&str]) -> Vec<(Option<u64>, Option<String>)> {
     let keys: Vec<_> = names.iter().map(|name| key(name)).collect();
-    let pauses = lab.read(&ReadPauses { keys: keys.clone() }).await.unwrap();
+    let pauses = lab.read(&ReadPauses { keys }).await.unwrap();
     pauses.into_iter().map(|pause| (pause.until, pause.error)).collect()
 }
 

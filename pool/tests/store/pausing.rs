@@ -85,11 +85,8 @@ async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
     let before = lab.record("k").await;
     assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Told);
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab
-        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap()
-        .workers;
+    let events =
+        lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap().workers;
     let told = WorkerEvent::Steer { jobs: vec![(key("k"), token, Way::Pause, WHY.to_owned())] };
     assert!(events.iter().any(|(_, _, event)| *event == told), "{events:?}");
     assert_eq!(lab.record("k").await, before, "its owner ends it");

@@ -6,13 +6,13 @@ use tenure_pool::id::{ScheduleId, ScheduleName, Term};
 use tenure_pool::record::JobState;
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
-    ChangeSchedule, CleanUp, Dispatch, DispatchReply, HoldTurns, ListPlanned, OpenNormal, Purge,
+    ChangeSchedule, CleanUp, Dispatch, DispatchReply, HoldTurns, ListPlanned, OpenNormal, Placing, Purge,
     ReadSchedules, Refusal, ReleaseMode, ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind,
     ScheduleState, ShutDown, ShutdownMode, Stop, StopReply, TakeTick, TermItem, TermReply, TickReply, Turn,
     Update, UpdateReply,
 };
 
-use super::lab::{Kind, Lab, key, ms, node, refusal, stop};
+use super::lab::{Kind, Lab, key, ms, node, refusal, stop, stopping};
 use super::updating::update;
 
 scenarios! {
@@ -61,7 +61,7 @@ struct Planned {
 }
 
 async fn change(lab: &Lab, schedule: &ScheduleKey, change: ScheduleChange) -> Option<ScheduleEntry> {
-    match lab.step(&ChangeSchedule { schedule: schedule.clone(), change: change.clone() }).await.unwrap() {
+    match lab.step(&ChangeSchedule { schedule: schedule.clone(), change }).await.unwrap() {
         ScheduleState::Present { now, entry } => {
             assert_eq!(now, lab.backend.now());
             Some(entry)
@@ -132,11 +132,7 @@ impl Planned {
 
     async fn tick(&self, turn: &Turn, number: u64) -> TickReply {
         self.lab
-            .store()
-            .run(
-                self.lab.inc,
-                &TakeTick { schedule: self.schedule.clone(), turn: (turn.id, turn.term), number },
-            )
+            .step(&TakeTick { schedule: self.schedule.clone(), turn: (turn.id, turn.term), number })
             .await
             .unwrap()
     }
@@ -148,25 +144,15 @@ impl Planned {
 
     async fn dispatch(&self, turn: &Turn, names: &[&str]) -> Vec<DispatchReply> {
         let items: Vec<_> = names.iter().map(|name| self.lab.item(name, &dispatch(name))).collect();
-        self.lab
-            .store()
-            .run(self.lab.inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: items.clone() })
-            .await
-            .unwrap()
+        self.lab.step(&Dispatch { by: Placing::Turn(turn.clone()), items }).await.unwrap()
     }
 
     async fn stop(&self, turn: &Turn, name: &str) -> StopReply {
         let record = self.lab.record(name).await;
         let owner = record.and_then(|record| record.owner);
-        let items = [stop(name, &dispatch(name), owner)];
-        self.lab
-            .store()
-            .run(
-                self.lab.inc,
-                &Stop { turn: Some(turn.clone()), repeat: false, waiting: None, items: items.to_vec() },
-            )
-            .await
-            .unwrap()[0]
+        let items = vec![stop(name, &dispatch(name), owner)];
+        self.lab.step(&Stop { turn: Some(turn.clone()), repeat: false, waiting: None, items }).await.unwrap()
+            [0]
     }
 
     async fn jobs(&self) -> Vec<String> {
@@ -416,30 +402,20 @@ async fn a_clock_that_stepped_back_delays_no_tick_for_long(kind: Kind) {
 async fn ticks_need_the_turn(kind: Kind) {
     let made = Planned::new(kind).await;
     let turn = made.take("a").await;
-    let (lab, store) = (&made.lab, made.lab.store());
+    let (lab, own) = (&made.lab, &made.schedule);
     let later = held(made.say("b", made.item(1, Some((turn.term, 1)))).await).term;
-    for turn in [(turn.id, turn.term), (ScheduleId(turn.id.0 + 1), later), (turn.id, Term(0))] {
-        assert_eq!(
-            lab.refused(store.run(lab.inc, &TakeTick { schedule: made.schedule.clone(), turn, number: 1 }))
-                .await,
-            Refusal::StaleTerm
-        );
-    }
-    assert_eq!(
-        lab.refused(
-            store.run(lab.inc, &TakeTick { schedule: ticker("p"), turn: (turn.id, later), number: 1 })
-        )
-        .await,
-        Refusal::StaleTerm
-    );
-    let end = ScheduleChange::End { id: made.id, term: Some(turn.term) };
-    assert_eq!(
-        lab.refused(
-            store.run(lab.inc, &ChangeSchedule { schedule: made.schedule.clone(), change: end.clone() })
-        )
-        .await,
-        Refusal::StaleTerm
-    );
+    let tick = |of: &ScheduleKey, id, term| TakeTick { schedule: of.clone(), turn: (id, term), number: 1 };
+    let refusals = refusals![lab, lab.inc;
+        tick(own, turn.id, turn.term),
+        tick(own, ScheduleId(turn.id.0 + 1), later),
+        tick(own, turn.id, Term(0)),
+        tick(&ticker("p"), turn.id, later),
+        ChangeSchedule {
+            schedule: own.clone(),
+            change: ScheduleChange::End { id: made.id, term: Some(turn.term) },
+        },
+    ];
+    assert_eq!(refusals, vec![Refusal::StaleTerm; 5]);
     let end = ScheduleChange::End { id: made.id, term: Some(later) };
     assert_eq!(change(lab, &made.schedule, end).await, None);
 }
@@ -470,17 +446,15 @@ async fn a_plan_finds_its_own_jobs_in_pages(kind: Kind) {
         made.dispatch(&turn, &keys.each_ref().map(String::as_str)).await;
     }
     assert_eq!(made.jobs().await, ["a of p", "b| of p", "c of p", "| of p"]);
-    let store = made.lab.store();
-    let page = store
-        .run(made.lab.inc, &ListPlanned { plan: made.schedule.name.clone(), after: None, limit: 2 })
+    let page = made
+        .lab
+        .step(&ListPlanned { plan: made.schedule.name.clone(), after: None, limit: 2 })
         .await
         .unwrap();
     assert_eq!((page.jobs.len(), page.next.clone()), (2, Some(key("b| of p"))));
-    let rest = store
-        .run(
-            made.lab.inc,
-            &ListPlanned { plan: made.schedule.name.clone(), after: page.next.clone(), limit: 3 },
-        )
+    let rest = made
+        .lab
+        .step(&ListPlanned { plan: made.schedule.name.clone(), after: page.next.clone(), limit: 3 })
         .await
         .unwrap();
     let rest: Vec<_> =
@@ -509,13 +483,8 @@ async fn a_plan_updates_only_its_own_jobs(kind: Kind) {
     made.lab.dispatch("hand", "node1.hand").await;
     made.dispatch(&turn, &["k"]).await;
     let theirs = made.lab.record("k").await.unwrap().id.to_string();
-    let items = [update("hand", "node1.hand", 0, None, "two"), update("k", &theirs, 0, None, "two")];
-    let replies = made
-        .lab
-        .store()
-        .run(made.lab.inc, &Update { turn: Some(turn.clone()), items: items.to_vec() })
-        .await
-        .unwrap();
+    let items = vec![update("hand", "node1.hand", 0, None, "two"), update("k", &theirs, 0, None, "two")];
+    let replies = made.lab.step(&Update { turn: Some(turn), items }).await.unwrap();
     assert_eq!(replies, [UpdateReply::Absent, UpdateReply::Kept(1)]);
     assert_eq!(made.lab.record("hand").await.unwrap().generation(), 0);
 }
@@ -525,38 +494,16 @@ async fn a_planner_whose_turn_is_over_changes_nothing(kind: Kind) {
     let turn = made.take("a").await;
     made.dispatch(&turn, &["k"]).await;
     held(made.say("b", made.item(1, Some((turn.term, 1)))).await);
-    let (lab, store) = (&made.lab, made.lab.store());
-    let items = [lab.item("l", "node1.l")];
-    assert_eq!(
-        lab.refused(
-            store.run(lab.inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: items.to_vec() })
-        )
-        .await,
-        Refusal::StaleTerm
-    );
-    let items = [stop("k", "node1.k", None)];
-    assert_eq!(
-        lab.refused(store.run(
-            lab.inc,
-            &Stop { turn: Some(turn.clone()), repeat: false, waiting: None, items: items.to_vec() }
-        ))
-        .await,
-        Refusal::StaleTerm
-    );
-    let updates = [update("k", "node1.k", 0, None, "two")];
-    assert_eq!(
-        lab.refused(store.run(lab.inc, &Update { turn: Some(turn.clone()), items: updates.to_vec() })).await,
-        Refusal::StaleTerm
-    );
-    let unknown = Turn { plan: ScheduleName::new("unknown").unwrap(), ..turn };
-    assert_eq!(
-        lab.refused(store.run(
-            lab.inc,
-            &Stop { turn: Some(unknown.clone()), repeat: false, waiting: None, items: items.to_vec() }
-        ))
-        .await,
-        Refusal::StaleTerm
-    );
+    let lab = &made.lab;
+    let stops = || vec![stop("k", "node1.k", None)];
+    let unknown = Turn { plan: ScheduleName::new("unknown").unwrap(), ..turn.clone() };
+    let refusals = refusals![lab, lab.inc;
+        Dispatch { by: Placing::Turn(turn.clone()), items: vec![lab.item("l", "node1.l")] },
+        Stop { turn: Some(turn.clone()), ..stopping(stops()) },
+        Update { turn: Some(turn), items: vec![update("k", "node1.k", 0, None, "two")] },
+        Stop { turn: Some(unknown), ..stopping(stops()) },
+    ];
+    assert_eq!(refusals, vec![Refusal::StaleTerm; 4]);
 }
 
 async fn a_recovery_ends_every_turn(kind: Kind) {
@@ -565,22 +512,18 @@ async fn a_recovery_ends_every_turn(kind: Kind) {
     made.dispatch(&turn, &["k"]).await;
     made.lab.backend.advance(1).await;
     made.lab.recover().await;
-    let (lab, store) = (&made.lab, made.lab.store());
+    let lab = &made.lab;
     assert_eq!(
-        lab.refused(store.run(lab.inc, &HoldTurns { node: node("a"), items: vec![made.item(1, None)] }))
-            .await,
+        lab.refused(lab.step(&HoldTurns { node: node("a"), items: vec![made.item(1, None)] })).await,
         Refusal::Recovering
     );
     let tick = TakeTick { schedule: made.schedule.clone(), turn: (turn.id, turn.term), number: 1 };
-    assert_eq!(lab.refused(store.run(lab.inc, &tick)).await, Refusal::Recovering);
-    store.run(lab.inc, &OpenNormal).await.unwrap();
-    assert_eq!(lab.refused(store.run(lab.inc, &tick)).await, Refusal::StaleTerm);
-    let items = [lab.item("l", "node1.l")];
+    assert_eq!(lab.refused(lab.step(&tick)).await, Refusal::Recovering);
+    lab.step(&OpenNormal).await.unwrap();
+    assert_eq!(lab.refused(lab.step(&tick)).await, Refusal::StaleTerm);
+    let items = vec![lab.item("l", "node1.l")];
     assert_eq!(
-        lab.refused(
-            store.run(lab.inc, &Dispatch { turn: Some(turn.clone()), ring: None, items: items.to_vec() })
-        )
-        .await,
+        lab.refused(lab.step(&Dispatch { by: Placing::Turn(turn.clone()), items })).await,
         Refusal::StaleTerm
     );
     assert_eq!(made.jobs().await, ["k"]);
@@ -612,29 +555,21 @@ async fn every_end_of_a_job_takes_it_out_of_its_plan(kind: Kind) {
     made.lab.run_again("handed off", worker).await;
     made.lab.release("handed off", worker, ReleaseMode::HandOff).await;
     assert_eq!(made.jobs().await, ["handed off", "purged"]);
-    made.lab
-        .store()
-        .run(made.lab.inc, &ShutDown { by: node("a"), mode: ShutdownMode::DropQueued })
-        .await
-        .unwrap();
-    assert_eq!(made.lab.store().run(made.lab.inc, &Purge { limit: 10 }).await.unwrap().len(), 2);
+    made.lab.step(&ShutDown { by: node("a"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    assert_eq!(made.lab.step(&Purge { limit: 10 }).await.unwrap().len(), 2);
     assert!(made.lab.backend.dump().await.get("planned").is_none());
 }
 
 async fn a_pool_that_shuts_down_has_no_new_schedules_and_no_ticks(kind: Kind) {
     let made = Planned::new(kind).await;
     let turn = made.take("a").await;
-    let (lab, store) = (&made.lab, made.lab.store());
-    store
-        .run(lab.inc, &ShutDown { by: node("a"), mode: ShutdownMode::Closing(Duration::from_secs(9)) })
-        .await
-        .unwrap();
+    let lab = &made.lab;
+    lab.step(&ShutDown { by: node("a"), mode: ShutdownMode::Closing(Duration::from_secs(9)) }).await.unwrap();
     let tick = TakeTick { schedule: made.schedule.clone(), turn: (turn.id, turn.term), number: 1 };
-    assert_eq!(lab.refused(store.run(lab.inc, &tick)).await, Refusal::ShuttingDown);
+    assert_eq!(lab.refused(lab.step(&tick)).await, Refusal::ShuttingDown);
     let make = ScheduleChange::Create { period: ms(1), first: ms(0) };
     assert_eq!(
-        lab.refused(store.run(lab.inc, &ChangeSchedule { schedule: plan("new"), change: make.clone() }))
-            .await,
+        lab.refused(lab.step(&ChangeSchedule { schedule: plan("new"), change: make.clone() })).await,
         Refusal::ShuttingDown
     );
     assert!(change(lab, &made.schedule, make).await.is_some(), "one that is there may be joined");
@@ -647,12 +582,8 @@ async fn nothing_of_a_schedule_outlives_the_pool(kind: Kind) {
     made.dispatch(&turn, &["k"]).await;
     made.lab.backend.write_record(&key("k"), b"rubbish").await;
     assert_eq!(made.stop(&turn, "k").await, StopReply::Bad);
-    made.lab
-        .store()
-        .run(made.lab.inc, &ShutDown { by: node("a"), mode: ShutdownMode::DropQueued })
-        .await
-        .unwrap();
-    made.lab.store().run(made.lab.inc, &CleanUp { tombstone: ms(60_000) }).await.unwrap();
+    made.lab.step(&ShutDown { by: node("a"), mode: ShutdownMode::DropQueued }).await.unwrap();
+    made.lab.step(&CleanUp { tombstone: ms(60_000) }).await.unwrap();
     let dump = made.lab.backend.dump().await;
     assert!(dump.get("schedules").is_none() && dump.get("planned").is_none(), "{dump:?}");
 }

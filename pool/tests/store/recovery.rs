@@ -4,7 +4,7 @@ use tenure_pool::id::{Incarnation, Revision, Token, WorkerId};
 use tenure_pool::record::JobState;
 use tenure_pool::store::{
     Attend, Begin, Bootstrap, CleanUp, Dispatch, DispatchReply, Drain, DropNotifications, Expire, Expired,
-    Join, ListOwned, Notify, NotifyItem, NotifyReply, OpenNormal, PoolState, PruneConsumers, Purge,
+    Join, ListOwned, Notify, NotifyItem, NotifyReply, OpenNormal, Placing, PoolState, PruneConsumers, Purge,
     ReadHeartbeats, ReadIdentity, ReadPool, ReadState, ReadTime, Reap, Recover, Refusal, Release,
     ReleaseMode, ReleaseReply, Renew, RestoreGroup, Route, Seen, Settle, ShutDown, ShutdownMode, Started,
     StartedItem, StopReply, StoreError, Sweep, Take, TakeItem, WorkerBegins, WorkerStarts,
@@ -62,7 +62,7 @@ async fn a_pool_is_created_once(kind: Kind) {
     let again = lab
         .read(&Bootstrap {
             seen: Seen { token: Token(u64::from(u32::MAX)), ..Seen::default() },
-            run_id: run_id.clone(),
+            run_id,
             settings: Box::new(lab.settings.clone()),
         })
         .await
@@ -114,7 +114,7 @@ async fn incarnations_begin_above_all_that_was_seen(kind: Kind) {
 async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
     let (worker, key, token) = (WorkerId(5), key("k"), Token(1));
     let begins = vec![WorkerBegins { worker, finished: vec![], jobs: vec![(key.clone(), token)] }];
-    refusals![lab.store(), inc;
+    refusals![lab, inc;
         recovery("x"),
         OpenNormal,
         Join { request: Box::new(lab.request()) },
@@ -123,7 +123,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         Drain { workers: vec![worker] },
         Expire { workers: vec![(worker, None)] },
         Reap { worker, limit: 10 },
-        Dispatch { turn: None, ring: Some(Revision(0)), items: vec![lab.item("k", "node1.k")] },
+        Dispatch { by: Placing::Ring(Revision(0)), items: vec![lab.item("k", "node1.k")] },
         Route { ring: Revision(1), entries: vec![], jobs: vec![(key.clone(), None)] },
         Begin { begins },
         Started { starts: vec![WorkerStarts { worker, items: vec![started("k", token)] }] },
@@ -209,27 +209,16 @@ async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
     lab.route("a", worker).await;
     let token = lab.token("a").await;
     lab.recover().await;
-    let (store, inc) = (lab.store(), lab.inc);
-    assert_eq!(
-        lab.refused(store.run(inc, &Join { request: Box::new(lab.request()) })).await,
-        Refusal::Recovering
-    );
-    assert_eq!(lab.refused(store.run(inc, &Reap { worker, limit: 10 })).await, Refusal::Recovering);
-    assert_eq!(lab.refused(store.run(inc, &Sweep { limit: 10, kick: Some(0) })).await, Refusal::Recovering);
-    let revision = lab.revision().await;
-    let jobs = [(key("a"), Some(worker))];
-    assert_eq!(
-        lab.refused(store.run(inc, &Route { ring: revision, entries: Vec::new(), jobs: jobs.to_vec() }))
-            .await,
-        Refusal::Recovering
-    );
-    let jobs = [(key("a"), token)];
-    assert_eq!(lab.refused(store.begin_one(inc, worker, &[], &jobs)).await, Refusal::Recovering);
-    assert_eq!(
-        lab.refused(store.run(inc, &Take { worker, finished: Vec::new(), items: vec![take("a", token)] }))
-            .await,
-        Refusal::Recovering
-    );
+    let begins = vec![WorkerBegins { worker, finished: Vec::new(), jobs: vec![(key("a"), token)] }];
+    let refusals = refusals![lab, lab.inc;
+        Join { request: Box::new(lab.request()) },
+        Reap { worker, limit: 10 },
+        Sweep { limit: 10, kick: Some(0) },
+        Route { ring: lab.revision().await, entries: Vec::new(), jobs: vec![(key("a"), Some(worker))] },
+        Begin { begins },
+        Take { worker, finished: Vec::new(), items: vec![take("a", token)] },
+    ];
+    assert_eq!(refusals, vec![Refusal::Recovering; 6]);
 }
 
 async fn phase_r_lets_work_end(kind: Kind) {
@@ -258,11 +247,7 @@ async fn phase_r_does_not_say_that_a_worker_has_left(kind: Kind) {
     lab.backend.wipe().await;
     let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     lab.inc = lab
-        .read(&Bootstrap {
-            seen: Seen::default(),
-            run_id: run_id.clone(),
-            settings: Box::new(lab.settings.clone()),
-        })
+        .read(&Bootstrap { seen: Seen::default(), run_id, settings: Box::new(lab.settings.clone()) })
         .await
         .unwrap()
         .incarnation;

@@ -13,12 +13,12 @@ use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Begin, BeginReply, ChangeSchedule, ClaimPool, CleanUp, Cursors, Dispatch, DispatchItem, DispatchReply,
     Expired, ForgetNode, HoldTurns, Join, JoinRequest, ListJobs, ListOwned, LookUp, Notify, NotifyItem,
-    NotifyReply, PoolState, PruneConsumers, Purge, ReadHeartbeats, ReadIdentity, ReadNode, ReadOldest,
-    ReadPayload, ReadPool, ReadState, ReadTime, Reap, Recover, RedisStore, Refusal, Release, ReleaseItem,
-    ReleaseMode, ReleaseReply, Renew, RestoreGroup, Route, RouteReply, ScheduleChange, ScheduleKey,
-    ScheduleKind, ScheduleState, Seen, ShutDown, ShutdownMode, Started, StartedItem, Stop, StopItem,
-    StopReply, Store, StoreError, Sweep, Take, TakeItem, TakeTick, Taken, Tell, TermItem, TermReply,
-    UnsuitableServer, WorkerBegins, WorkerEvent, WorkerStarts,
+    NotifyReply, Placing, PoolState, PruneConsumers, Purge, ReadHeartbeats, ReadIdentity, ReadNode,
+    ReadOldest, ReadPayload, ReadPool, ReadState, ReadTime, Reap, Recover, RedisStore, Refusal, Release,
+    ReleaseItem, ReleaseMode, ReleaseReply, Renew, RestoreGroup, Route, RouteReply, ScheduleChange,
+    ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutDown, ShutdownMode, Started, StartedItem, Stop,
+    StopItem, StopReply, Store, StoreError, Sweep, Take, TakeItem, TakeTick, Taken, Tell, TermItem,
+    TermReply, UnsuitableServer, WorkerBegins, WorkerEvent, WorkerStarts,
 };
 use tenure_streaming::EntryId;
 use tenure_testing::{Data, RedisServer, eventually};
@@ -57,7 +57,7 @@ async fn join_as(store: &Store, inc: Incarnation, nonce: &str) -> WorkerId {
         preferred: None,
         settings: Settings::default(),
     };
-    store.run(inc, &Join { request: Box::new(request.clone()) }).await.unwrap().worker
+    store.run(inc, &Join { request: Box::new(request) }).await.unwrap().worker
 }
 
 async fn dispatch(store: &Store, inc: Incarnation, name: &str) -> DispatchId {
@@ -71,7 +71,7 @@ async fn dispatch(store: &Store, inc: Incarnation, name: &str) -> DispatchId {
         worker: None,
     };
     assert_eq!(
-        store.run(inc, &Dispatch { turn: None, ring: Some(Revision(0)), items: vec![item] }).await.unwrap(),
+        store.run(inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] }).await.unwrap(),
         [DispatchReply::Accepted]
     );
     id
@@ -104,15 +104,13 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
     let id = dispatch(&store, inc, "a|b\n").await;
     let events = store.read(&ReadPool { consumer: node("n1"), max: 8, block: LONG }).await.unwrap().unwrap();
     assert_eq!(events[0].jobs, [(job.clone(), 0)]);
-    let jobs = [(job.clone(), Some(worker))];
+    let jobs = vec![(job.clone(), Some(worker))];
     let stale = store
-        .run(inc, &Route { ring: Revision(99), entries: vec![events[0].entry], jobs: jobs.to_vec() })
+        .run(inc, &Route { ring: Revision(99), entries: vec![events[0].entry], jobs: jobs.clone() })
         .await;
     assert!(matches!(stale, Err(StoreError::Refused(Refusal::StaleRing(_)))), "{stale:?}");
-    let routed = store
-        .run(inc, &Route { ring: renewal.members, entries: vec![events[0].entry], jobs: jobs.to_vec() })
-        .await
-        .unwrap();
+    let routed =
+        store.run(inc, &Route { ring: renewal.members, entries: vec![events[0].entry], jobs }).await.unwrap();
     assert_eq!(routed, [RouteReply::Routed]);
 
     let mut cursors = Cursors { workers: [(worker, EntryId::default())].into(), node: EntryId::default() };
@@ -135,11 +133,8 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
         [true]
     );
     cursors.node = came.outcomes[0].0;
-    let told = store
-        .read(&ReadNode { node: node("n1"), cursors: cursors.clone(), max: 8, block: LONG })
-        .await
-        .unwrap()
-        .outcomes;
+    let told =
+        store.read(&ReadNode { node: node("n1"), cursors, max: 8, block: LONG }).await.unwrap().outcomes;
     assert_eq!(told[0].1, [(id.clone(), "ok".to_owned())]);
 
     let note = NotifyItem { key: job.clone(), guess: Some(worker), body: Bytes::from_static(b"one") };
@@ -354,11 +349,11 @@ async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
     let stream = format!("tenure:{{p}}:worker:{}", damaged.0);
     client.commands().command(cmd("SET").arg(stream).arg("x")).await.unwrap();
     let entry = EntryId { ms: 1, seq: 0 };
-    let begins = [
+    let begins = vec![
         WorkerBegins { worker: damaged, finished: vec![entry], jobs: vec![] },
         WorkerBegins { worker, finished: vec![], jobs: vec![(key("a"), token)] },
     ];
-    let answers = store.run(inc, &Begin { begins: begins.to_vec() }).await.unwrap();
+    let answers = store.run(inc, &Begin { begins }).await.unwrap();
     assert!(matches!(&answers[..], [Ok(_), Ok(begun)] if matches!(begun[..], [BeginReply::Begun { .. }])));
 }
 
@@ -389,7 +384,7 @@ async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
         starts.push(WorkerStarts { worker, items });
     }
     client.commands().command(cmd("SET").arg("tenure:{p}:node:damaged").arg("x")).await.unwrap();
-    assert_eq!(store.run(inc, &Started { starts: starts.clone() }).await.unwrap(), [true, true]);
+    assert_eq!(store.run(inc, &Started { starts }).await.unwrap(), [true, true]);
 }
 
 #[tokio::test]
@@ -424,7 +419,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: ScheduleName::new("p").unwrap() };
     let make = ScheduleChange::Create { period: Duration::from_secs(1), first: Duration::ZERO };
     let ScheduleState::Present { entry, .. } =
-        store.run(inc, &ChangeSchedule { schedule: schedule.clone(), change: make.clone() }).await.unwrap()
+        store.run(inc, &ChangeSchedule { schedule: schedule.clone(), change: make }).await.unwrap()
     else {
         panic!("it was not made")
     };
@@ -437,7 +432,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
         payload: Bytes::new(),
         worker: None,
     };
-    let full = store.run(inc, &Dispatch { turn: None, ring: Some(Revision(0)), items: vec![item] }).await;
+    let full = store.run(inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] }).await;
     assert!(matches!(full, Err(StoreError::NotExecuted(_))), "{full:?}");
     store.run(inc, &renew(&[worker])).await.unwrap();
     let stop = StopItem { key: key("a"), id, guess: None, forbid: false };
@@ -455,7 +450,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
     );
     let end = ScheduleChange::End { id: entry.id, term: Some(held.term) };
     assert_eq!(
-        store.run(inc, &ChangeSchedule { schedule: schedule.clone(), change: end.clone() }).await.unwrap(),
+        store.run(inc, &ChangeSchedule { schedule, change: end }).await.unwrap(),
         ScheduleState::Ended
     );
 }
@@ -518,7 +513,7 @@ async fn the_dump_shows_every_key() {
         payload: Bytes::new(),
         worker: None,
     };
-    store.run(inc, &Dispatch { turn: None, ring: Some(Revision(0)), items: vec![item] }).await.unwrap();
+    store.run(inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] }).await.unwrap();
     store.read(&ReadPool { consumer: node("n1"), max: 1, block: LONG }).await.unwrap();
     let dump = redis.dump().await.unwrap();
     assert_eq!(

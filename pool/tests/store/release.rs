@@ -214,7 +214,7 @@ async fn a_batch_announces_its_jobs_in_one_event(kind: Kind) {
         items.push(release(name, token, ReleaseMode::HandOff));
     }
     items[1].mode = ReleaseMode::Delete;
-    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.clone() }).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items }).await.unwrap();
     assert_eq!(replies, [ReleaseReply::Queued, ReleaseReply::Deleted, ReleaseReply::Queued]);
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [[(key("a"), 0), (key("c"), 0)]]);
@@ -226,13 +226,13 @@ async fn only_the_owner_releases(kind: Kind) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.dispatch("queued", "node1.q").await;
     let before = lab.backend.dump().await;
-    let items = [
+    let items = vec![
         release("k", Token(token.0 + 1), ReleaseMode::Delete),
         release("k", Token(token.0 - 1), ReleaseMode::Delete),
         release("absent", token, ReleaseMode::Delete),
         release("queued", Token(0), ReleaseMode::Delete),
     ];
-    let replies = lab.step(&Release { worker, finished: Vec::new(), items: items.to_vec() }).await.unwrap();
+    let replies = lab.step(&Release { worker, finished: Vec::new(), items }).await.unwrap();
     assert_eq!(replies, [ReleaseReply::Stale; 4]);
     assert_eq!(lab.release_item(other, release("k", token, ReleaseMode::Delete)).await, ReleaseReply::Stale);
     assert_eq!(lab.backend.dump().await, before);

@@ -157,10 +157,8 @@ async fn a_full_stream_is_left_alone(kind: Kind) {
     lab.backend.advance(2_000).await;
     let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!((swept.backlog, swept.count, swept.dead), (true, 0, vec![worker]));
-    let entries = [lab.starts().await[0].0];
-    lab.step(&Route { ring: lab.revision().await, entries: entries.to_vec(), jobs: Vec::new() })
-        .await
-        .unwrap();
+    let entries = vec![lab.starts().await[0].0];
+    lab.step(&Route { ring: lab.revision().await, entries, jobs: Vec::new() }).await.unwrap();
     let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
     assert_eq!((swept.backlog, swept.count), (false, 10));
 }

@@ -25,9 +25,7 @@ async fn events(lab: &Lab, workers: &[tenure_pool::id::WorkerId]) -> NodeEvents 
         workers: workers.iter().map(|worker| (*worker, Cursors::default().node)).collect(),
         ..Cursors::default()
     };
-    lab.read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap()
+    lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap()
 }
 
 async fn a_routed_job_is_assigned_and_its_worker_told(kind: Kind) {
@@ -52,11 +50,8 @@ async fn one_call_mints_one_token(kind: Kind) {
     let names = ["a", "b", "c"];
     let items: Vec<_> = names.iter().map(|name| lab.item(name, &format!("node1.{name}"))).collect();
     lab.dispatch_all(&items).await;
-    let jobs = [(key("a"), Some(first)), (key("b"), Some(second)), (key("c"), Some(first))];
-    let replies = lab
-        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.to_vec() })
-        .await
-        .unwrap();
+    let jobs = vec![(key("a"), Some(first)), (key("b"), Some(second)), (key("c"), Some(first))];
+    let replies = lab.step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs }).await.unwrap();
     assert_eq!(replies, [RouteReply::Routed; 3]);
     let token = lab.token("a").await;
     assert_eq!((lab.token("b").await, lab.token("c").await), (token, token));
@@ -85,17 +80,14 @@ async fn a_job_is_assigned_once(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (worker, other) = (lab.worker().await, lab.worker().await);
     lab.dispatch("k", "node1.g").await;
-    let jobs = [(key("k"), Some(worker)), (key("k"), Some(other))];
+    let jobs = vec![(key("k"), Some(worker)), (key("k"), Some(other))];
     let replies = lab
-        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.to_vec() })
+        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.clone() })
         .await
         .unwrap();
     assert_eq!(replies, [RouteReply::Routed, RouteReply::Done]);
     let before = lab.backend.dump().await;
-    let replies = lab
-        .step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs: jobs.to_vec() })
-        .await
-        .unwrap();
+    let replies = lab.step(&Route { ring: lab.revision().await, entries: Vec::new(), jobs }).await.unwrap();
     assert_eq!(replies, [RouteReply::Done; 2]);
     assert_eq!(lab.route_all(&["absent"], Some(worker)).await, [RouteReply::Done]);
     let starts = lab.backend.dump().await.lines().len();
@@ -115,12 +107,11 @@ async fn a_stale_ring_assigns_nothing(kind: Kind) {
     let lab = Lab::new(kind).await;
     let worker = lab.worker().await;
     lab.dispatch("k", "node1.g").await;
-    let entries = [lab.starts().await[0].0];
+    let entries = vec![lab.starts().await[0].0];
     let current = lab.revision().await;
     let stale = Revision(current.0 - 1);
-    let jobs = [(key("k"), Some(worker))];
-    let refusal =
-        lab.refused(lab.step(&Route { ring: stale, entries: entries.to_vec(), jobs: jobs.to_vec() })).await;
+    let jobs = vec![(key("k"), Some(worker))];
+    let refusal = lab.refused(lab.step(&Route { ring: stale, entries, jobs })).await;
     assert_eq!(refusal, Refusal::StaleRing(current));
 }
 
@@ -151,10 +142,8 @@ async fn entries_are_acknowledged_whole(kind: Kind) {
     lab.dispatch("b", "node1.b").await;
     let entries: Vec<_> = lab.starts().await.into_iter().map(|(entry, _)| entry).collect();
     assert_eq!(lab.field("starts.routers", "router").await.as_deref(), Some("2"));
-    let jobs = [(key("a"), Some(worker))];
-    lab.step(&Route { ring: lab.revision().await, entries: entries[..1].to_vec(), jobs: jobs.to_vec() })
-        .await
-        .unwrap();
+    let jobs = vec![(key("a"), Some(worker))];
+    lab.step(&Route { ring: lab.revision().await, entries: entries[..1].to_vec(), jobs }).await.unwrap();
     assert_eq!(lab.field("starts.routers", "router").await.as_deref(), Some("1"));
     let left =
         lab.read(&ClaimPool { consumer: node("heir"), min_idle: ms(0), max: 10 }).await.unwrap().unwrap();

@@ -45,8 +45,8 @@ async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
 
 async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let changes = [change("strikes", "3", "5"), change("max_queued", "9", "10")];
-    let refusal = lab.refused(lab.step(&ChangeSettings { changes: changes.to_vec() })).await;
+    let changes = vec![change("strikes", "3", "5"), change("max_queued", "9", "10")];
+    let refusal = lab.refused(lab.step(&ChangeSettings { changes })).await;
     let (name, theirs, ours) = ("max_queued".into(), "10000".into(), "9".into());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
@@ -61,11 +61,8 @@ async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
             lab.refused(lab.step(&ChangeSettings { changes: std::slice::from_ref(&change).to_vec() })).await;
         assert_eq!(refusal, Refusal::BadArgument, "{change:?}");
     }
-    let twice = [change("strikes", "3", "4"), change("strikes", "3", "5")];
-    assert_eq!(
-        lab.refused(lab.step(&ChangeSettings { changes: twice.to_vec() })).await,
-        Refusal::BadArgument
-    );
+    let twice = vec![change("strikes", "3", "4"), change("strikes", "3", "5")];
+    assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: twice })).await, Refusal::BadArgument);
     assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: Vec::new() })).await, Refusal::BadArgument);
 }
 
@@ -73,7 +70,7 @@ async fn a_join_needs_the_changed_settings(kind: Kind) {
     let mut lab = Lab::new(kind).await;
     changed(&lab, &[change("strikes", "3", "5")]).await;
     let request = lab.request();
-    let refusal = lab.refused(lab.step(&Join { request: Box::new(request.clone()) })).await;
+    let refusal = lab.refused(lab.step(&Join { request: Box::new(request) })).await;
     let (name, theirs, ours) = ("strikes".into(), "5".into(), "3".into());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
     lab.settings.strikes = 5;
@@ -92,8 +89,8 @@ async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind
     let (shorter, longer) =
         (change("outcome_retention", "600000", "100000"), change("max_dispatch_deadline", "30000", "200000"));
     // Each alone fits the value that it was made from. Together they do not, so the second is refused.
-    let both = [shorter.clone(), longer.clone()];
-    assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: both.to_vec() })).await, Refusal::BadArgument);
+    let both = vec![shorter.clone(), longer.clone()];
+    assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: both })).await, Refusal::BadArgument);
     changed(&lab, std::slice::from_ref(&shorter)).await;
     let before = lab.backend.dump().await;
     let refusal =

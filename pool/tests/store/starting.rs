@@ -64,11 +64,8 @@ async fn taken(lab: &Lab, name: &str, worker: WorkerId) -> Vec<String> {
 
 async fn told(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab
-        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap()
-        .workers;
+    let events =
+        lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap().workers;
     events.into_iter().map(|(_, _, event)| event).collect()
 }
 

@@ -20,10 +20,8 @@ scenarios! {
 impl Lab {
     async fn say(&self, name: &str, workers: &[WorkerId], status: &'static str) {
         let (node, status) = (node(name), Bytes::from_static(status.as_bytes()));
-        let renewal = self
-            .step(&Renew { node: Some(node.clone()), status: status.clone(), ..renew(workers) })
-            .await
-            .unwrap();
+        let renewal =
+            self.step(&Renew { node: Some(node), status: status.clone(), ..renew(workers) }).await.unwrap();
         assert_eq!(renewal.states.len(), workers.len());
     }
 
@@ -33,7 +31,7 @@ impl Lab {
 
     async fn worker_of(&self, name: &str) -> WorkerId {
         let request = JoinRequest { node: node(name), ..self.request() };
-        let seat = self.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
+        let seat = self.step(&Join { request: Box::new(request) }).await.unwrap();
         self.step(&Settle { worker: seat.worker }).await.unwrap().worker
     }
 }

@@ -63,7 +63,7 @@ impl Lab {
     async fn steers_for(&self, worker: WorkerId) -> Vec<WorkerEvent> {
         let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
         let events = self
-            .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+            .read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) })
             .await
             .unwrap()
             .workers;
@@ -331,8 +331,8 @@ async fn a_stopping_pool_steers_nothing(kind: Kind) {
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(60_000)) }).await.unwrap();
     assert_eq!(lab.steer("k", Way::Now).await, SteerReply::Queued, "it may still begin");
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
-    let items = [steer("k", &record, Way::Park)];
-    assert_eq!(lab.refused(lab.step(&Steer { items: items.to_vec() })).await, Refusal::ShuttingDown);
+    let items = vec![steer("k", &record, Way::Park)];
+    assert_eq!(lab.refused(lab.step(&Steer { items })).await, Refusal::ShuttingDown);
 }
 
 async fn a_late_copy_of_a_steer_finds_another_token(kind: Kind) {

@@ -29,11 +29,8 @@ scenarios! {
 
 async fn stops(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    let events = lab
-        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap()
-        .workers;
+    let events =
+        lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap().workers;
     let events = events.into_iter().map(|(_, _, event)| event);
     events.filter(|event| matches!(event, WorkerEvent::Stop { .. })).collect()
 }
@@ -70,9 +67,9 @@ async fn a_running_jobs_owner_is_told(kind: Kind) {
     let worker = lab.worker().await;
     let token = lab.run("k", "node1.g", worker).await;
     let (store, inc) = (lab.store(), lab.inc);
-    let items = [stop("k", "node1.g", Some(worker))];
+    let items = vec![stop("k", "node1.g", Some(worker))];
     let replies = store
-        .run(inc, &Stop { turn: None, repeat: false, waiting: Some(node("node9")), items: items.to_vec() })
+        .run(inc, &Stop { turn: None, repeat: false, waiting: Some(node("node9")), items })
         .await
         .unwrap();
     assert_eq!(replies, [StopReply::Stopping]);
@@ -114,11 +111,9 @@ async fn who_waits_for_a_stop_that_was_told_is_named_to_its_owner(kind: Kind) {
     let worker = lab.worker().await;
     lab.run("k", "node1.g", worker).await;
     lab.stop("k", "node1.g", Some(worker)).await;
-    let items = [stop("k", "node1.g", Some(worker))];
-    let replies = lab
-        .step(&Stop { turn: None, repeat: false, waiting: Some(node("node9")), items: items.to_vec() })
-        .await
-        .unwrap();
+    let items = vec![stop("k", "node1.g", Some(worker))];
+    let replies =
+        lab.step(&Stop { turn: None, repeat: false, waiting: Some(node("node9")), items }).await.unwrap();
     assert_eq!(replies, [StopReply::Stopping]);
     let waiting = stops(&lab, worker).await.into_iter().map(|event| match event {
         WorkerEvent::Stop { waiting, .. } => waiting,

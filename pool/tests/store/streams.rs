@@ -55,9 +55,7 @@ async fn entries_of_another_consumer_are_claimed(kind: Kind) {
     assert_eq!(lab.field("starts.routers", "heir").await.as_deref(), Some("2"));
     assert_eq!(claim(ms(0), 10).await, read);
     let entries: Vec<_> = read.iter().map(|event| event.entry).collect();
-    lab.step(&Route { ring: lab.revision().await, entries: entries.clone(), jobs: Vec::new() })
-        .await
-        .unwrap();
+    lab.step(&Route { ring: lab.revision().await, entries, jobs: Vec::new() }).await.unwrap();
     assert!(claim(ms(0), 10).await.is_empty());
 }
 
@@ -184,13 +182,10 @@ async fn a_read_waits_for_a_nodes_events(kind: Kind) {
     let read = |cursors: Cursors| {
         let store = lab.store().clone();
         tokio::spawn(async move {
-            store
-                .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 10, block: LONG })
-                .await
-                .unwrap()
+            store.read(&ReadNode { node: node("node1"), cursors, max: 10, block: LONG }).await.unwrap()
         })
     };
-    let reader = read(waiting.clone());
+    let reader = read(waiting);
     tokio::task::yield_now().await;
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.route("k", worker).await, RouteReply::Routed);
@@ -245,9 +240,7 @@ async fn a_read_at_once_passes_one_that_waits(kind: Kind) {
     let reading = async {
         // The other read is on its way first.
         tokio::task::yield_now().await;
-        lab.read(&ReadNode { node: reader.clone(), cursors: at_once.clone(), max: 10, block: ms(0) })
-            .await
-            .unwrap()
+        lab.read(&ReadNode { node: reader, cursors: at_once, max: 10, block: ms(0) }).await.unwrap()
     };
     tokio::select! {
         biased;

@@ -55,7 +55,7 @@ async fn recovered(lab: &mut Lab, worker: WorkerId) {
     let renewal = lab.step(&renew(&[worker])).await;
     let Err(StoreError::Refused(Refusal::Lost(signs))) = renewal else { return };
     let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
-    lab.inc = lab.step(&Recover { lost: signs.clone(), ..recovery(&run_id) }).await.unwrap();
+    lab.inc = lab.step(&Recover { lost: signs, ..recovery(&run_id) }).await.unwrap();
     for member in lab.read(&ReadHeartbeats { workers: None }).await.unwrap().into_keys() {
         assert_eq!(lab.step(&Attend { worker: member, after: None, limit: 128 }).await.unwrap(), None);
     }
@@ -65,7 +65,6 @@ async fn recovered(lab: &mut Lab, worker: WorkerId) {
 /// Jobs go through their lives, and a worker through its own, on all steps. The names begin with these letters.
 async fn lives(lab: &mut Lab, worker: WorkerId, of: &str) {
     recovered(lab, worker).await;
-    let store = lab.store();
     let name = |what: &str| format!("{of}-{what}");
     let [ends, stops, parks] = ["ends", "stops", "parks"].map(name);
     for job in [&ends, &stops, &parks] {
@@ -78,45 +77,38 @@ async fn lives(lab: &mut Lab, worker: WorkerId, of: &str) {
     assert!(lab.started(&ends, worker).await);
     assert_eq!(lab.notify(&ends, Some(worker), "body").await, NotifyReply::Kept);
     let note = NotifyItem { key: key("ghost"), guess: None, body: "body".into() };
-    store.run(lab.inc, &Notify { items: vec![note] }).await.unwrap();
+    lab.step(&Notify { items: vec![note] }).await.unwrap();
     let token = lab.token(&ends).await;
     let taken = lab.take(&ends, worker, token, 0).await.unwrap();
     assert_eq!(taken.bodies, ["body"]);
-    let renewal = store.run(lab.inc, &Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
+    let renewal = lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
     assert!(renewal.states[0].is_some());
-    assert!(store.read(&ReadHeartbeats { workers: None }).await.unwrap().contains_key(&worker));
+    assert!(lab.read(&ReadHeartbeats { workers: None }).await.unwrap().contains_key(&worker));
     assert_eq!(lab.stop(&stops, &format!("node1.!{stops}"), Some(worker)).await, StopReply::Stopping);
     lab.backend.advance(2_000).await;
-    let swept = store.run(lab.inc, &Sweep { limit: 100, kick: None }).await.unwrap();
+    let swept = lab.step(&Sweep { limit: 100, kick: None }).await.unwrap();
     assert!(swept.stops.iter().any(|(key, ..)| key.to_string() == stops), "{swept:?}");
-    store
-        .run(
-            lab.inc,
-            &Stop {
-                turn: None,
-                repeat: true,
-                waiting: None,
-                items: vec![stop("ghost", "node1.g", Some(worker))],
-            },
-        )
-        .await
-        .unwrap();
+    lab.step(&Stop {
+        turn: None,
+        repeat: true,
+        waiting: None,
+        items: vec![stop("ghost", "node1.g", Some(worker))],
+    })
+    .await
+    .unwrap();
     assert_eq!(lab.release(&stops, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.release(&ends, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.release(&parks, worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
-    let parked = store.read(&ListParked { cursor: 0, limit: 100 }).await.unwrap();
+    let parked = lab.read(&ListParked { cursor: 0, limit: 100 }).await.unwrap();
     assert!(parked.jobs.iter().any(|job| job.key.to_string() == parks), "{parked:?}");
     let job = (key(&parks), lab.record(&parks).await.unwrap().id);
-    assert_eq!(store.run(lab.inc, &Unpark { jobs: vec![job] }).await.unwrap(), [UnparkReply::Queued]);
+    assert_eq!(lab.step(&Unpark { jobs: vec![job] }).await.unwrap(), [UnparkReply::Queued]);
     let id = format!("node1.!{parks}");
     assert_eq!(lab.stop(&parks, &id, None).await, StopReply::Deleted);
     let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
-    store
-        .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
-        .await
-        .unwrap();
-    store.run(lab.inc, &ListOwned { worker, after: None, limit: 10 }).await.unwrap();
-    store.read(&ListJobs { cursor: 0, limit: 100 }).await.unwrap();
+    lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap();
+    lab.step(&ListOwned { worker, after: None, limit: 10 }).await.unwrap();
+    lab.read(&ListJobs { cursor: 0, limit: 100 }).await.unwrap();
     let other = lab.worker().await;
     lab.run(&name("moves"), &format!("node1.!{}", name("moves")), other).await;
     lab.leave(other).await;

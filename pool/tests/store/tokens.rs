@@ -7,7 +7,7 @@ use tenure_pool::record::Begun;
 use tenure_pool::store::{
     Attend, Attest, AttestItem, AttestJobs, AttestReply, Bootstrap, ChangeSchedule, CleanUp, Dispatch,
     DispatchItem, DispatchReply, HoldTurns, Join, NotifyOrStart, NotifyOrStartItem, NotifyOrStartReply,
-    OpenNormal, Purge, ReadIdentity, Recover, Refusal, ReleaseMode, ReleaseReply, Renew, Route,
+    OpenNormal, Placing, Purge, ReadIdentity, Recover, Refusal, ReleaseMode, ReleaseReply, Renew, Route,
     ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutDown, ShutdownMode, StopReply,
     TermItem, TermReply,
 };
@@ -38,10 +38,7 @@ async fn the_id_of_an_adopted_worker_is_not_given_again(kind: Kind) {
     lab.recover().await;
     let (next, inc) = (WorkerId(counter(&lab).await + 1), lab.inc);
     let adopted = member("U|0|10000|other|node2||1|");
-    lab.store()
-        .run(inc, &AttestJobs { worker: next, member: adopted.clone(), items: Vec::new() })
-        .await
-        .unwrap();
+    lab.store().run(inc, &AttestJobs { worker: next, member: adopted, items: Vec::new() }).await.unwrap();
     assert_eq!(lab.store().run(inc, &Attend { worker: next, after: None, limit: 10 }).await.unwrap(), None);
     assert_eq!(lab.store().run(inc, &OpenNormal).await.unwrap(), None);
     assert!(lab.join().await.worker > next);
@@ -51,7 +48,7 @@ async fn bootstrap(lab: &mut Lab, token: u64) {
     let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let seen = Seen { token: Token(token), ..Seen::default() };
     lab.inc = lab
-        .read(&Bootstrap { seen, run_id: run_id.clone(), settings: Box::new(lab.settings.clone()) })
+        .read(&Bootstrap { seen, run_id, settings: Box::new(lab.settings.clone()) })
         .await
         .unwrap()
         .incarnation;
@@ -148,46 +145,38 @@ async fn the_last_tokens_are_distinct(kind: Kind) {
 
 async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
     let lab = Lab::new(kind).await;
-    let (store, worker) = (lab.store(), lab.worker().await);
+    let worker = lab.worker().await;
     lab.dispatch("queued", "node1.q").await;
     let ScheduleState::Present { entry, .. } =
-        store.run(lab.inc, &ChangeSchedule { schedule: ticker(), change: CREATE.clone() }).await.unwrap()
+        lab.step(&ChangeSchedule { schedule: ticker(), change: CREATE.clone() }).await.unwrap()
     else {
         panic!("no schedule");
     };
     let first = lab.request();
-    let seat = store.run(lab.inc, &Join { request: Box::new(first.clone()) }).await.unwrap();
+    let seat = lab.step(&Join { request: Box::new(first.clone()) }).await.unwrap();
     lab.backend.set_token(Token::LAST.0 - 127).await;
 
+    assert_eq!(lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await, Refusal::OutOfTokens);
     assert_eq!(
-        lab.refused(store.run(lab.inc, &Join { request: Box::new(lab.request()) })).await,
-        Refusal::OutOfTokens
-    );
-    assert_eq!(
-        store.run(lab.inc, &Join { request: Box::new(first.clone()) }).await.unwrap().worker,
+        lab.step(&Join { request: Box::new(first.clone()) }).await.unwrap().worker,
         seat.worker,
         "it is a member already"
     );
     let other = ScheduleKey { name: ScheduleName::new("other").unwrap(), ..ticker() };
     assert_eq!(
-        lab.refused(store.run(lab.inc, &ChangeSchedule { schedule: other.clone(), change: CREATE.clone() }))
-            .await,
+        lab.refused(lab.step(&ChangeSchedule { schedule: other, change: CREATE.clone() })).await,
         Refusal::OutOfTokens
     );
     let take = TermItem { schedule: ticker(), id: entry.id, life: 1, leave: false, seen: None };
-    let takes = [take.clone()];
+    let takes = vec![take];
     assert_eq!(turns(&lab, &takes).await, [TermReply::OutOfTokens]);
-    let (ring, jobs) = (lab.revision().await, [(key("queued"), Some(worker))]);
-    assert_eq!(
-        lab.refused(store.run(lab.inc, &Route { ring, entries: Vec::new(), jobs: jobs.to_vec() })).await,
-        Refusal::OutOfTokens
-    );
+    let (ring, jobs) = (lab.revision().await, vec![(key("queued"), Some(worker))]);
+    assert_eq!(lab.refused(lab.step(&Route { ring, entries: Vec::new(), jobs })).await, Refusal::OutOfTokens);
 
     let before = lab.backend.dump().await;
     let placed = DispatchItem { worker: Some(worker), ..lab.item("placed", "node1.p") };
-    let items = [lab.item("queued", "node1.q"), lab.item("new", "node1.n"), placed];
-    let replies =
-        store.run(lab.inc, &Dispatch { turn: None, ring: Some(ring), items: items.to_vec() }).await.unwrap();
+    let items = vec![lab.item("queued", "node1.q"), lab.item("new", "node1.n"), placed];
+    let replies = lab.step(&Dispatch { by: Placing::Ring(ring), items }).await.unwrap();
     let refused = DispatchReply::OutOfTokens;
     assert_eq!(
         replies,
@@ -195,18 +184,16 @@ async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
         "the first one was accepted before"
     );
     let note = |start| NotifyOrStartItem { start, guess: None, body: "body".into() };
-    let replies = store
-        .run(lab.inc, &NotifyOrStart { ring, items: vec![note(lab.item("new", "node1.n"))] })
-        .await
-        .unwrap();
+    let replies =
+        lab.step(&NotifyOrStart { ring, items: vec![note(lab.item("new", "node1.n"))] }).await.unwrap();
     assert_eq!(replies, [NotifyOrStartReply::OutOfTokens]);
     assert_eq!(lab.backend.dump().await, before);
 
     lab.backend.set_token(Token::LAST.0 - 128).await;
-    store.run(lab.inc, &HoldTurns { node: node("n"), items: takes.to_vec() }).await.unwrap();
+    lab.step(&HoldTurns { node: node("n"), items: takes.clone() }).await.unwrap();
     assert_eq!(counter(&lab).await, Token::LAST.0 - 127);
     // The turn that it has is still its own.
-    store.run(lab.inc, &HoldTurns { node: node("n"), items: takes.to_vec() }).await.unwrap();
+    lab.step(&HoldTurns { node: node("n"), items: takes }).await.unwrap();
 }
 
 /// The answers of `term` to a node.
@@ -280,8 +267,8 @@ async fn a_damaged_counter_mints_nothing(kind: Kind) {
         lab.backend.write_meta("token", damage).await;
         let join = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
         assert_eq!(join, Refusal::OutOfTokens, "{damage:?}");
-        let (ring, jobs) = (lab.revision().await, [(key("k"), Some(worker))]);
-        let route = lab.refused(lab.step(&Route { ring, entries: Vec::new(), jobs: jobs.to_vec() })).await;
+        let (ring, jobs) = (lab.revision().await, vec![(key("k"), Some(worker))]);
+        let route = lab.refused(lab.step(&Route { ring, entries: Vec::new(), jobs })).await;
         assert_eq!(route, Refusal::OutOfTokens, "{damage:?}");
         lab.step(&Renew { seen: seen(Token(worker.0)), ..renew(&[]) }).await.unwrap();
         assert_eq!(lab.field("pool", "token").await.as_deref(), damage, "another node may have seen more");

@@ -71,7 +71,7 @@ impl Lab {
     async fn updates_for(&self, worker: WorkerId) -> Vec<WorkerEvent> {
         let cursors = Cursors { workers: [(worker, Cursors::default().node)].into(), ..Cursors::default() };
         let events = self
-            .read(&ReadNode { node: node("node1"), cursors: cursors.clone(), max: 100, block: ms(0) })
+            .read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) })
             .await
             .unwrap()
             .workers;
@@ -219,7 +219,7 @@ async fn a_trace_is_no_update(kind: Kind) {
     let lab = Lab::new(kind).await;
     let (long, longer) = ("s".repeat(200), "s".repeat(512));
     let first = envelope(Some("one"), None, b"x");
-    let dispatched = DispatchItem { payload: first.clone(), ..lab.item("k", "node1.g") };
+    let dispatched = DispatchItem { payload: first, ..lab.item("k", "node1.g") };
     assert_eq!(lab.dispatch_all(&[dispatched]).await, [DispatchReply::Accepted]);
     let with = |generation, payload| {
         let update = update("k", "node1.g", generation, None, "");

@@ -16,8 +16,8 @@ use crate::model::id::{JobKey, ScheduleName};
 use crate::model::record::{JobState, Record};
 use crate::mutation::Mutation;
 use crate::store::{
-    BATCH_MAX, Dispatch, DispatchItem, DispatchReply, ListPlanned, LookUp, Lookup, Refusal, Result, Stop,
-    StopItem, StopReply, StoreError, Turn, Update,
+    BATCH_MAX, Dispatch, DispatchItem, DispatchReply, ListPlanned, LookUp, Lookup, Placing, Refusal, Result,
+    Stop, StopItem, StopReply, StoreError, Turn, Update,
 };
 
 /// The result of a step.
@@ -474,8 +474,8 @@ impl Doing {
             for item in items.iter_mut().filter(|item| item.not_after == 0) {
                 item.not_after = server + longest / 2;
             }
-            let turn = Some(self.turn.clone());
-            ctx.call(Call::PlanDispatch(Dispatch { turn, ring: None, items }, of));
+            let by = Placing::Turn(self.turn.clone());
+            ctx.call(Call::PlanDispatch(Dispatch { by, items }, of));
         }
         if let Some(items) = self.stops.batch(ctx.now, |_| JobKey::MAX_LEN) {
             let turn = Some(self.turn.clone());

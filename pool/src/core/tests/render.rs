@@ -103,9 +103,10 @@ pub(super) fn call(call: &Call) -> String {
             format!("expire {}", join(&step.workers, worker))
         }
         Call::Reap(step) => format!("reap {}", step.worker),
-        Call::Dispatch(Dispatch { ring, items, .. }) => {
+        Call::Dispatch(Dispatch { by, items }) => {
+            let (_, ring) = by.parts();
             let item = |i: &DispatchItem| {
-                let placed = i.worker.zip(*ring).map(|(worker, ring)| format!(">{worker} at {ring}"));
+                let placed = i.worker.zip(ring).map(|(worker, ring)| format!(">{worker} at {ring}"));
                 let placed = placed.unwrap_or_default();
                 format!("{}/{}<{}{placed}", i.key, i.id, i.not_after)
             };
@@ -257,9 +258,9 @@ pub(super) fn call(call: &Call) -> String {
         }
         Call::PlanList(step, _) => format!("plan-list{}", some("after", step.after.as_ref())),
         Call::PlanFind(look, _) => format!("plan-find {}", keys(look)),
-        Call::PlanDispatch(Dispatch { turn, items, .. }, _) => {
+        Call::PlanDispatch(Dispatch { by, items }, _) => {
             let item = |i: &DispatchItem| format!("{}/{}<{}", i.key, i.id, i.not_after);
-            format!("plan-dispatch{}: {}", turn_of(turn.as_ref()), join(items, item))
+            format!("plan-dispatch{}: {}", turn_of(by.parts().0), join(items, item))
         }
         Call::PlanUpdate(Update { turn, items }, _) => {
             format!("plan-update{}: {}", turn_of(turn.as_ref()), join(items, update))

@@ -15,7 +15,9 @@ use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wa
 use crate::model::id::{DispatchId, JobKey, ScheduleId, ScheduleName, Term};
 use crate::model::policy::RestartPolicy;
 use crate::model::wire::{self, Envelope};
-use crate::store::{Dispatch, DispatchItem, HoldTurns, ScheduleKey, ScheduleKind, Stop, TermReply, Update};
+use crate::store::{
+    Dispatch, DispatchItem, HoldTurns, Placing, ScheduleKey, ScheduleKind, Stop, TermReply, Update,
+};
 
 /// The number of keys in plans.
 const PLANNED: u64 = 4;
@@ -205,7 +207,10 @@ impl World {
                     }
                 }
             }
-            (Call::PlanDispatch(Dispatch { turn: Some(turn), .. }, _), Done::PlanDispatch(_, _, Ok(_)))
+            (
+                Call::PlanDispatch(Dispatch { by: Placing::Turn(turn), .. }, _),
+                Done::PlanDispatch(_, _, Ok(_)),
+            )
             | (Call::PlanStop(Stop { turn: Some(turn), .. }, _), Done::PlanStop(_, _, Ok(_)))
             | (Call::PlanUpdate(Update { turn: Some(turn), .. }, _), Done::PlanUpdate(_, _, Ok(_))) => {
                 self.judge.turn(turn.id, turn.term, "a plan");

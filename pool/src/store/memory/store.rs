@@ -124,7 +124,8 @@ impl Transition for Attend {
 
 impl Transition for Dispatch {
     fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.dispatch(now, inc, self.turn.as_ref(), self.ring.filter(|_| self.turn.is_none()), &self.items)
+        let (turn, ring) = self.by.parts();
+        state.dispatch(now, inc, turn, ring, &self.items)
     }
 }
 

@@ -18,9 +18,8 @@ use crate::store::{
 
 impl OnRedis for Dispatch {
     async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<DispatchReply>> {
-        let &Self { ref turn, ring, ref items } = self;
-        let turn = turn.as_ref();
-        dispatch(&store.steps, inc, turn, ring, items).await
+        let (turn, ring) = self.by.parts();
+        dispatch(&store.steps, inc, turn, ring, &self.items).await
     }
 }
 

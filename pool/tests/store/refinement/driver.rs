@@ -16,12 +16,12 @@ use tenure_pool::store::{
     ChangeSettings, CleanUp, Content, Cordon, Dispatch, DispatchItem, Drain, DropNotifications, Expire,
     Explain, ForgetNode, HandedOff, HoldTurns, Inspect, Join, JoinRequest, LaterPayload, ListJobs, ListOwned,
     ListParked, ListPlanned, LookUp, Note, Notify, NotifyItem, NotifyOrStart, NotifyOrStartItem, OpenNormal,
-    PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadFigures, ReadHeartbeats,
-    ReadNotifications, ReadOldest, ReadPayload, ReadState, ReadStatuses, Reap, Recover, Release, ReleaseItem,
-    ReleaseMode, Renew, Reply, ReplyItem, RestoreGroup, Route, Save, SaveItem, ScheduleChange, ScheduleEntry,
-    ScheduleKey, ScheduleKind, Seen, SettingChange, Settle, ShutDown, ShutdownMode, Started, StartedItem,
-    Steer, SteerItem, Stop, StopItem, Store, Sweep, Take, TakeItem, TakeTick, Tell, TermItem, Text, Turn,
-    Unpark, Update, UpdateItem, Way, WorkerBegins, WorkerStarts,
+    Placing, PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadFigures,
+    ReadHeartbeats, ReadNotifications, ReadOldest, ReadPayload, ReadState, ReadStatuses, Reap, Recover,
+    Release, ReleaseItem, ReleaseMode, Renew, Reply, ReplyItem, RestoreGroup, Route, Save, SaveItem,
+    ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, Settle, ShutDown,
+    ShutdownMode, Started, StartedItem, Steer, SteerItem, Stop, StopItem, Store, Sweep, Take, TakeItem,
+    TakeTick, Tell, TermItem, Text, Turn, Unpark, Update, UpdateItem, Way, WorkerBegins, WorkerStarts,
 };
 
 use JobState::{Assigned, Parked, Queued, Running, Stopping};
@@ -485,7 +485,7 @@ impl<'a> Driver<'a> {
             Op::Dispatch { jobs, placed } => {
                 let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();
                 let ring = self.place(items.iter_mut(), *placed).await;
-                same(Dispatch { turn: None, ring: Some(ring), items })
+                same(Dispatch { by: Placing::Ring(ring), items })
             }
             Op::NotifyOrStart { items, placed } => {
                 let mut notes = Vec::new();
@@ -600,7 +600,7 @@ impl<'a> Driver<'a> {
             }
             Op::DispatchPlanned { schedule, jobs, aim } => {
                 let items = jobs.iter().map(|job| self.dispatched(job)).collect();
-                same(Dispatch { turn: Some(self.turn(*schedule, *aim).await), ring: None, items })
+                same(Dispatch { by: Placing::Turn(self.turn(*schedule, *aim).await), items })
             }
             Op::StopPlanned { schedule, jobs, aim } => {
                 let mut items = Vec::new();

@@ -11,7 +11,7 @@ use crate::core::time::Time;
 use crate::error::{DispatchError, Obstacle};
 use crate::model::id::DispatchId;
 use crate::mutation::Mutation;
-use crate::store::{Dispatch, LookUp, Refusal, StoreError};
+use crate::store::{Dispatch, LookUp, Placing, Refusal, StoreError};
 
 impl Dispatching {
     /// Sends and looks. `may_send`: the pool's phase and incarnation are known. Each item names its worker, so it
@@ -46,8 +46,7 @@ impl Dispatching {
                     item.not_after = sent.not_after;
                 }
             }
-            let ring = Some(ring.revision());
-            ctx.call(Call::Dispatch(Dispatch { turn: None, ring, items }));
+            ctx.call(Call::Dispatch(Dispatch { by: Placing::Ring(ring.revision()), items }));
         }
         if let Some(tickets) = self.polls.batch(ctx.now, |t| t.key.as_bytes().len()) {
             let items = tickets.into_iter().map(|ticket| (ticket.key, Some(ticket.id))).collect();
