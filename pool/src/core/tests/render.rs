@@ -1,7 +1,7 @@
 //! Renders calls and effects as one line each, for comparison in tests. Jobs read `key@token`, and entries are
 //! numbers. Longer pauses are in whole seconds (jitter stays below).
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use tenure_steps::Letters as _;
@@ -12,6 +12,7 @@ use crate::core::effect::{Effect, Notice};
 use crate::core::input::Answer;
 use crate::model::id::DispatchId;
 use crate::model::record::Begun;
+use crate::model::settings::Settings;
 use crate::store::{
     Ask, AskItem, Attend, Attest, AttestItem, AttestJobs, Begin, Bootstrap, ChangeSchedule, Dispatch,
     DispatchItem, HoldTurns, Inspect, Join, ListOwned, LookUp, Notify, NotifyOrStart, NotifyOrStartItem,
@@ -80,13 +81,28 @@ fn turn_of(turn: Option<&Turn>) -> String {
     turn.map(|turn| format!(" in {}", turn.term)).unwrap_or_default()
 }
 
-/// A call; its first word is its kind.
+/// A value that differs from the usual value.
+fn unless<T: PartialEq + Debug>(usual: &T, value: &T) -> String {
+    if value == usual { String::new() } else { format!(" {value:?}") }
+}
+
+/// The size of a page that differs from the usual size.
+fn page(limit: usize) -> String {
+    unless(&256, &limit)
+}
+
+/// A call; its first word is its kind. Limits and times are left out as long as they have the usual values.
 pub(super) fn call(call: &Call) -> String {
     match call {
         Call::Survey(..) => "survey".into(),
         Call::Revisions(..) => "revisions".into(),
         Call::ServerTime(..) => "time".into(),
-        Call::Bootstrap(Bootstrap { seen, run_id, .. }) => format!("bootstrap {run_id} above {}", seen.token),
+        Call::Bootstrap(Bootstrap { seen, run_id, settings }) => {
+            // The keys of the hash are drawn.
+            let usual = Settings { hash_keys: settings.hash_keys, ..Settings::default() };
+            let other = if **settings == usual { "" } else { " other settings" };
+            format!("bootstrap {run_id} above {}{other}", seen.token)
+        }
         Call::Recover(Recover { seen, run_id, lost }) if lost.is_empty() => {
             format!("recover {run_id} above {}", seen.token)
         }
@@ -102,7 +118,7 @@ pub(super) fn call(call: &Call) -> String {
             let worker = |(worker, seq): &(_, Option<u64>)| format!("{worker}{}", some("seq", *seq));
             format!("expire {}", join(&step.workers, worker))
         }
-        Call::Reap(step) => format!("reap {}", step.worker),
+        Call::Reap(step) => format!("reap {}{}", step.worker, page(step.limit)),
         Call::Dispatch(Dispatch { by, items }) => {
             let (_, ring) = by.parts();
             let item = |i: &DispatchItem| {
@@ -133,8 +149,8 @@ pub(super) fn call(call: &Call) -> String {
             };
             format!("attest {worker}: {}", items.iter().map(item).collect::<Vec<_>>().join(", "))
         }
-        Call::Attend(Attend { worker, after, .. }, _) => {
-            format!("attend {worker}{}", some("after", after.as_ref()))
+        Call::Attend(Attend { worker, after, limit }, _) => {
+            format!("attend {worker}{}{}", some("after", after.as_ref()), page(*limit))
         }
         Call::Begin(Begin { begins }) => {
             let words = begins.iter().map(|WorkerBegins { worker, finished, jobs }| {
@@ -167,8 +183,8 @@ pub(super) fn call(call: &Call) -> String {
         Call::ReadLast(step) => {
             format!("read-last {}", join(step.cursors.workers.keys(), ToString::to_string))
         }
-        Call::Owned(ListOwned { worker, after, .. }) => {
-            format!("owned {worker}{}", some("after", after.as_ref()))
+        Call::Owned(ListOwned { worker, after, limit }) => {
+            format!("owned {worker}{}{}", some("after", after.as_ref()), page(*limit))
         }
         Call::OldestEvent(step) => format!("oldest {}", step.worker),
         Call::Stop(Stop { repeat, waiting, items, .. }) => {
@@ -219,19 +235,27 @@ pub(super) fn call(call: &Call) -> String {
         Call::Tell(step) => {
             format!("tell {}", join(&step.outcomes, |(id, outcome)| format!("{id}={outcome}")))
         }
-        Call::Inspect(Inspect { cursor, held, .. }) => format!("inspect from={cursor} held={}", held.len()),
-        Call::Sweep(step) => match step.kick {
-            None => "sweep".to_owned(),
-            Some(0) => "sweep kick".to_owned(),
-            Some(passed) => format!("sweep kick after {passed}"),
-        },
+        Call::Inspect(Inspect { cursor, limit, held }) => {
+            format!("inspect from={cursor} held={}{}", held.len(), unless(&512, limit))
+        }
+        Call::Sweep(step) => {
+            let kick = match step.kick {
+                None => String::new(),
+                Some(0) => " kick".to_owned(),
+                Some(passed) => format!(" kick after {passed}"),
+            };
+            format!("sweep{kick}{}", page(step.limit))
+        }
         Call::Heartbeats(step) => {
             format!("heartbeats{}", some("of", step.workers.as_ref().map(|w| join(w, ToString::to_string))))
         }
         Call::ReadPool(..) => "read-pool".into(),
-        Call::ClaimPool(step) => format!("claim-pool{}", if step.min_idle.is_zero() { " all" } else { "" }),
+        Call::ClaimPool(step) => match step.min_idle {
+            Duration::ZERO => "claim-pool all".to_owned(),
+            idle => format!("claim-pool{}", unless(&Duration::from_secs(5), &idle)),
+        },
         Call::RestoreGroup(..) => "restore-group".into(),
-        Call::PruneConsumers(..) => "prune".into(),
+        Call::PruneConsumers(step) => format!("prune{}", unless(&Duration::from_secs(600), &step.idle)),
         Call::ReadNode(ReadNode { cursors, .. }, _) => {
             let worker = |(worker, cursor): (_, &EntryId)| format!("{worker}>{}", cursor.ms);
             format!("read-node >{} {}", cursors.node.ms, join(&cursors.workers, worker))
@@ -256,7 +280,9 @@ pub(super) fn call(call: &Call) -> String {
         Call::Tick(TakeTick { schedule, turn: (id, term), number }, _) => {
             format!("tick {schedule}/{id} {number} in {term}")
         }
-        Call::PlanList(step, _) => format!("plan-list{}", some("after", step.after.as_ref())),
+        Call::PlanList(step, _) => {
+            format!("plan-list{}{}", some("after", step.after.as_ref()), page(step.limit))
+        }
         Call::PlanFind(look, _) => format!("plan-find {}", keys(look)),
         Call::PlanDispatch(Dispatch { by, items }, _) => {
             let item = |i: &DispatchItem| format!("{}/{}<{}", i.key, i.id, i.not_after);
@@ -269,8 +295,8 @@ pub(super) fn call(call: &Call) -> String {
             format!("plan-stop{}: {}", turn_of(turn.as_ref()), join(items, stop))
         }
         Call::Shutdown(step) => format!("shutdown {:?}", step.mode),
-        Call::Purge(..) => "purge".into(),
-        Call::CleanUp(..) => "cleanup".into(),
+        Call::Purge(step) => format!("purge{}", page(step.limit)),
+        Call::CleanUp(step) => format!("cleanup{}", unless(&Duration::from_secs(3_600), &step.tombstone)),
         Call::ForgetNode(..) => "forget-node".into(),
     }
 }
