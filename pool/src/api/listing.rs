@@ -329,7 +329,7 @@ pub(crate) async fn jobs_of(
 }
 
 /// The jobs whose records can be read. Waiting jobs are read once more, for the reason why they wait.
-async fn infos(store: &Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
+pub(crate) async fn infos(store: &Store, jobs: Vec<(JobKey, Option<Record>)>) -> Result<Vec<JobInfo>, Error> {
     let waits = |record: &Record| !matches!(record.state, JobState::Running | JobState::Stopping);
     let jobs: Vec<_> = jobs.into_iter().filter_map(|(key, record)| Some((key, record?))).collect();
     let waiting: Vec<_> =

@@ -22,6 +22,10 @@ fn file(script: &str) -> &'static File {
     Scripts::FILES.iter().find(|file| file.script() == script).unwrap()
 }
 
+/// The commands of the scripts that write.
+const WRITES: &str =
+    "DEL HDEL HINCRBY HSET PEXPIRE PEXPIREAT SPUBLISH UNLINK XACK XADD XDEL XGROUP ZADD ZREM";
+
 /// The script with all parts.
 fn text(script: &str) -> String {
     PARTS.assemble(file(script))
@@ -108,8 +112,11 @@ fn these_scripts_run_without_memory_and_only_readers_write_none() {
         "tick",
     ];
     assert_eq!(with("allow-oom"), without_memory);
-    let readers =
-        ["explain", "figures", "history", "lookup", "notifications", "owned", "parked", "pauses", "planned"];
+    let writes = |file: &&File| {
+        let text = PARTS.assemble(file);
+        WRITES.split(' ').any(|command| text.contains(&format!("'{command}'")))
+    };
+    let readers: Vec<_> = Scripts::FILES.iter().filter(|file| !writes(file)).map(File::script).collect();
     assert_eq!(with("no-writes"), readers);
     // The simulator goes by the same lines.
     let refused = Scripts::FILES.iter().map(File::script).filter(|name| needs_memory(name) == Some(true));
