@@ -1,6 +1,7 @@
 //! `tenure ls`.
 
 use std::future::ready;
+use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 use futures::StreamExt;
@@ -38,6 +39,8 @@ enum Sort {
     Key,
     /// Those first that have been as they are for longest
     Since,
+    /// Queued jobs alone, those first that are tried again soonest
+    Next,
     /// In no order
     None,
 }
@@ -52,6 +55,12 @@ impl Ls {
         !self.refused || job.refusal.is_some()
     }
 
+    async fn next_tries(&self, pool: &Inspector) -> Result<Vec<JobInfo>, Error> {
+        let (mut jobs, now) = (pool.next_tries(usize::MAX).await?, SystemTime::now());
+        jobs.retain(|job| self.which.means(job, now));
+        Ok(jobs)
+    }
+
     async fn print(&self, pool: &Inspector, session: &mut Session) -> Result<Code, Failure> {
         let limit = self.limit.unwrap_or(usize::MAX);
         let mut list = List::new(&mut session.out)?;
@@ -64,10 +73,16 @@ impl Ls {
                 list.row(&Shown::from(job?))?;
             }
         } else {
-            let mut jobs = all_meant(pool, &self.which).await?;
-            if self.sort == Sort::Since {
-                jobs.sort_by_key(|job| job.since);
-            }
+            let jobs = match self.sort {
+                Sort::Next => self.next_tries(pool).await?,
+                sort => {
+                    let mut jobs = all_meant(pool, &self.which).await?;
+                    if sort == Sort::Since {
+                        jobs.sort_by_key(|job| job.since);
+                    }
+                    jobs
+                }
+            };
             for job in jobs.into_iter().filter(|job| self.shows(job)).take(limit) {
                 list.row(&Shown::from(job))?;
             }

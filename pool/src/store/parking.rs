@@ -83,3 +83,12 @@ pub struct ReadPauses {
 }
 
 read!(ReadPauses: "pauses" -> Vec<Pause>);
+
+/// The jobs that the sweeper takes up next with their records, the soonest first. `None` for a record that does not parse.
+#[derive(Clone, Debug)]
+pub struct ReadDue {
+    /// The most jobs, from 1 to [`LOOK_MAX`](super::LOOK_MAX).
+    pub limit: usize,
+}
+
+read!(ReadDue: "due" -> Vec<(JobKey, Option<Record>)>);

@@ -8,8 +8,8 @@ use tenure_pool::record::{Begun, JobState};
 use tenure_pool::settings::Settings;
 use tenure_pool::store::{
     Attest, AttestItem, AttestReply, BeginReply, DispatchReply, HandedOff, ListParked, NotifyReply, Parked,
-    ReadPauses, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode, Sweep,
-    Unpark, UnparkReply,
+    ReadDue, ReadPauses, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode,
+    Sweep, Unpark, UnparkReply,
 };
 
 use super::lab::{Kind, Lab, id, key, node, release};
@@ -27,6 +27,7 @@ scenarios! {
     a_parked_jobs_error_ends_between_two_characters,
     a_damaged_record_is_listed_and_not_unparked,
     a_job_that_failed_says_why_it_waits_and_until_when,
+    the_jobs_that_are_due_come_in_their_order,
     an_error_goes_with_the_next_begin_or_the_job,
     a_sweep_counts_the_parked_jobs,
     a_job_is_parked_at_once_and_its_attempt_does_not_count,
@@ -240,6 +241,29 @@ async fn a_job_that_failed_says_why_it_waits_and_until_when(kind: Kind) {
         [(Some(now + 1_000), error), (Some(now + 1_000), None), soon, (None, None), (None, None)]
     );
     assert_eq!(pauses(&lab, &[]).await, []);
+}
+
+async fn the_jobs_that_are_due_come_in_their_order(kind: Kind) {
+    let lab = Lab::new(kind).await;
+    let worker = lab.worker().await;
+    assert_eq!(lab.read(&ReadDue { limit: 9 }).await.unwrap(), []);
+    lab.dispatch("later", "node1.later").await;
+    for name in ["b", "a", "runs"] {
+        lab.run(name, &format!("node1.{name}"), worker).await;
+    }
+    pause(&lab, worker, "b", ReleaseMode::Fail, "no route").await;
+    lab.backend.advance(1).await;
+    pause(&lab, worker, "a", ReleaseMode::Fail, "no route").await;
+    lab.backend.write_record(&key("later"), b"rubbish").await;
+    let before = lab.backend.dump().await;
+    let due = async |limit| {
+        let jobs = lab.read(&ReadDue { limit }).await.unwrap();
+        jobs.into_iter().map(|(key, record)| (key.to_string(), record.is_some())).collect::<Vec<_>>()
+    };
+    let all = [("b".to_owned(), true), ("a".to_owned(), true), ("later".to_owned(), false)];
+    assert_eq!((due(9).await, due(2).await), (all.to_vec(), all[..2].to_vec()));
+    assert_eq!(due(0).await, all[..1], "one at least");
+    assert_eq!(lab.backend.dump().await, before, "it only reads");
 }
 
 async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures::future::FutureExt;
+use futures::future::{FutureExt, try_join_all};
 use futures::stream::Stream;
 
 use super::Inspector;
 use crate::api::events::{EventCursor, EventPage};
 use crate::api::explain::Explanation;
 use crate::api::figures::Figures;
-use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo};
+use crate::api::listing::{Cursor, JobInfo, NodeInfo, PAGE, Page, WorkerInfo, infos, one_after_another};
 use crate::api::node::{Owner, WaitingNotification};
 use crate::api::overview::Overview;
 use crate::api::parked::ParkedJob;
@@ -24,7 +24,7 @@ use crate::model::id::{IdError, JobKey};
 use crate::model::settings::Settings;
 use crate::model::status::NodeStatus;
 use crate::model::ticket::Ticket;
-use crate::store::Store;
+use crate::store::{LOOK_MAX, ReadDue, Store};
 
 /// The reads. All of them may be dropped at any time. Each tries for up to 20 s, and fails with
 ///
@@ -153,6 +153,31 @@ impl Inspector {
             let inspector = inspector.clone();
             async move { inspector.jobs_page(at, PAGE).await }
         })
+    }
+
+    /// The queued jobs that are tried next, the soonest first: [`next_try`](JobInfo::next_try) says when. At most `limit`
+    /// jobs, and at most the next 1,024 of each shard.
+    ///
+    /// # Errors
+    /// As every read.
+    ///
+    /// # Cancel safety
+    /// Safe to drop at any time.
+    pub async fn next_tries(&self, limit: usize) -> Result<Vec<JobInfo>, Error> {
+        let read = self.read(self.reader.stores(), |reader| {
+            async move {
+                let shards = reader.stores().iter().map(|store| async move {
+                    infos(store, store.read(&ReadDue { limit: LOOK_MAX }).await?).await
+                });
+                Ok(one_after_another(try_join_all(shards).await?))
+            }
+            .boxed()
+        });
+        let mut jobs = read.await?;
+        jobs.retain(|job| job.next_try.is_some());
+        jobs.sort_by_key(|job| job.next_try);
+        jobs.truncate(limit);
+        Ok(jobs)
     }
 
     /// The jobs that a worker owns in its shard, like [`Node::jobs_of`](crate::Node::jobs_of).

@@ -1,12 +1,13 @@
 //! Parked jobs: retries and listings.
 
+use super::server::{Applied, Transition};
 use super::state::State;
 use super::streams::Starts;
 use crate::model::id::{DispatchId, Incarnation, JobKey};
 use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
-use crate::store::{Parked, ParkedPage, Pause, Refusal, UnparkReply};
+use crate::store::{LOOK_MAX, Parked, ParkedPage, Pause, ReadDue, Refusal, UnparkReply};
 
 impl State {
     /// Retries parked jobs. Their attempts and strikes count from zero.
@@ -64,5 +65,12 @@ impl State {
         });
         let jobs = jobs.collect();
         ParkedPage { next: page.next().map(|(serial, _)| *serial), jobs }
+    }
+}
+
+impl Transition for ReadDue {
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        let due = state.queue.iter().take(self.limit.clamp(1, LOOK_MAX));
+        Ok(due.map(|(_, key)| (key.clone(), state.record(key).cloned())).collect())
     }
 }

@@ -7,7 +7,7 @@ use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey};
 use crate::model::record::Record;
 use crate::store::{
-    ListParked, OnRedis, Parked, ParkedPage, Pause, ReadPauses, Result, Steer, SteerReply, Unpark,
+    ListParked, OnRedis, Parked, ParkedPage, Pause, ReadDue, ReadPauses, Result, Steer, SteerReply, Unpark,
     UnparkReply,
 };
 
@@ -79,5 +79,16 @@ impl OnRedis for ReadPauses {
             Ok(Pause { until, error })
         });
         pauses.collect()
+    }
+}
+
+impl OnRedis for ReadDue {
+    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Vec<(JobKey, Option<Record>)>> {
+        let mut call = store.steps.scripts.due.call(&[]);
+        call.arg(self.limit);
+        let mut values = store.steps.run("due", call).await?.ok()?;
+        let jobs = values.groups(2, |job| Ok((job.key()?, Record::parse(&job.bytes()?))))?;
+        store.steps.tell(&values);
+        Ok(jobs)
     }
 }

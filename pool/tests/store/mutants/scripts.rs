@@ -384,6 +384,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_score_that_hides_others_is_put_right";
     "the queue is not mended": "inspect", "put(QUEUE, due)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
+    "the last job is due first": "due", "'ZRANGE', QUEUE,"
+        => "'ZREVRANGE', QUEUE,", by "the_jobs_that_are_due_come_in_their_order";
+    "nothing is due unless somebody asks for it": "due", "math.max(1, math.min(tonumber(argv[1]), 1024))"
+        => "tonumber(argv[1])", by "the_jobs_that_are_due_come_in_their_order";
     "what is parked is not listed again": "inspect", "put(PARKED, parked)"
         => "", by "a_job_that_no_index_names_is_put_where_it_belongs";
     "an index of another type holds up the look": "inspect", "redis.pcall('ZADD', index, 'NX'"

@@ -16,7 +16,7 @@ use tenure_pool::store::{
     ChangeSettings, CleanUp, Content, Cordon, Dispatch, DispatchItem, Drain, DropNotifications, Expire,
     Explain, ForgetNode, HandedOff, HoldTurns, Inspect, Join, JoinRequest, LaterPayload, ListJobs, ListOwned,
     ListParked, ListPlanned, LookUp, Note, Notify, NotifyItem, NotifyOrStart, NotifyOrStartItem, OpenNormal,
-    Placing, PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadFigures,
+    Placing, PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadDue, ReadFigures,
     ReadHeartbeats, ReadNotifications, ReadOldest, ReadPayload, ReadState, ReadStatuses, Reap, Recover,
     Release, ReleaseItem, ReleaseMode, Renew, Reply, ReplyItem, RestoreGroup, Route, Save, SaveItem,
     ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, Settle, ShutDown,
@@ -168,6 +168,7 @@ impl<'a> Driver<'a> {
                 }))
                 .await?;
                 self.call(same(ReadHeartbeats { workers: None })).await?;
+                self.call(same(ReadDue { limit: 3 })).await?;
                 self.call(viewed(ReadState, |state, _| {
                     if let PoolState::Present { run_id, .. } = state {
                         run_id.clear();

@@ -34,6 +34,7 @@ scripts! {
         cordon = "cordon-3",
         dispatch = "dispatch-11+" answers DispatchReply,
         drain = "drain-3",
+        due = "due-2",
         drop_notifications = "drop_notifications-3",
         expire = "expire-6" answers Expired,
         explain = "explain-11",
