@@ -3,27 +3,30 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tenure_steps::letters;
 
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 use crate::model::record::Record;
 
-/// The fate of a job whose id is there already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum AddMode {
-    /// The one that is there stays as it is.
-    #[default]
-    Keep,
-    /// One that waits gets the new time and data; one that runs runs once more after this run; one that has ended is
-    /// there anew.
-    Again,
-    /// As [`Again`](Self::Again), but one that waits for the same time stays as it is.
-    Schedule,
-    /// One that waits gets the new time and data; any other one stays as it is.
-    Replace,
-    /// As [`Schedule`](Self::Schedule), but nothing is added where there is no job. A job keeps its data when these are
-    /// empty.
-    Resubmit,
+letters! {
+    /// The fate of a job whose id is there already.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum AddMode {
+        /// The one that is there stays as it is.
+        #[default]
+        b'k': Keep,
+        /// One that waits gets the new time and data; one that runs runs once more after this run; one that has ended is
+        /// there anew.
+        b'a': Again,
+        /// As [`Again`](Self::Again), but one that waits for the same time stays as it is.
+        b's': Schedule,
+        /// One that waits gets the new time and data; any other one stays as it is.
+        b'r': Replace,
+        /// As [`Schedule`](Self::Schedule), but nothing is added where there is no job. A job keeps its data when these are
+        /// empty.
+        b'e': Resubmit,
+    }
 }
 
 /// The part that several jobs have in common.
@@ -157,34 +160,36 @@ impl Adding {
     }
 }
 
-/// The answer for a job that was added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AddReply {
-    /// It is there.
-    Added,
-    /// A job with this id was there, and stays as it is. A child that this life of its parent had is there, too.
-    Exists,
-    /// It waits for the same time, and the mode changes nothing else: nothing was written.
-    Same,
-    /// It waits, and has the new time and data.
-    Changed,
-    /// It runs, and will run again.
-    RunsAgain,
-    /// It had ended, and is there anew.
-    Anew,
-    /// Its queue has no room.
-    Full,
-    /// There is no such job, and the mode makes none.
-    Missing,
-    /// The queue was never declared, or takes no jobs; or the job has a group, and the queue was only named.
-    NoQueue,
-    /// Its queue is pinned, and it has no group: nobody would ever take it.
-    NoGroup,
-    /// Its parent is gone, takes no children, or is not this caller's.
-    NoParent,
-    /// A job with this id has a record that cannot be read, or an argument is none.
-    Bad,
+letters! {
+    /// The answer for a job that was added.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum AddReply {
+        /// It is there.
+        b'A': Added,
+        /// A job with this id was there, and stays as it is. A child that this life of its parent had is there, too.
+        b'E': Exists,
+        /// It waits for the same time, and the mode changes nothing else: nothing was written.
+        b'S': Same,
+        /// It waits, and has the new time and data.
+        b'U': Changed,
+        /// It runs, and will run again.
+        b'R': RunsAgain,
+        /// It had ended, and is there anew.
+        b'N': Anew,
+        /// Its queue has no room.
+        b'B': Full,
+        /// There is no such job, and the mode makes none.
+        b'M': Missing,
+        /// The queue was never declared, or takes no jobs; or the job has a group, and the queue was only named.
+        b'P': NoQueue,
+        /// Its queue is pinned, and it has no group: nobody would ever take it.
+        b'G': NoGroup,
+        /// Its parent is gone, takes no children, or is not this caller's.
+        b'H': NoParent,
+        /// A job with this id has a record that cannot be read, or an argument is none.
+        b'X': Bad,
+    }
 }
 
 /// The fate of a job's data.
@@ -308,38 +313,40 @@ impl Settling {
     }
 }
 
-/// The answer for an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SettleReply {
-    /// The job has ended well.
-    Ended,
-    /// It is ready again.
-    Pending,
-    /// It is ready after a time.
-    Delayed,
-    /// It has failed for good.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
-    /// It waits for its children, or has none and is ready.
-    Waits,
-    /// It is in the next queue.
-    Moved,
-    /// It goes on.
-    GoesOn,
-    /// It goes on, and was asked for again meanwhile.
-    Asked,
-    /// It goes on, and somebody wants it cancelled.
-    ToCancel,
-    /// The next queue was never declared; it goes on.
-    NoQueue,
-    /// The next queue is pinned, and the job has no group; it goes on.
-    NoGroup,
-    /// It is not this execution's any more. Nothing was written.
-    Halt,
-    /// The record cannot be read, or an argument is none. Nothing was written.
-    Bad,
+letters! {
+    /// The answer for an execution.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum SettleReply {
+        /// The job has ended well.
+        b'K': Ended,
+        /// It is ready again.
+        b'Q': Pending,
+        /// It is ready after a time.
+        b'D': Delayed,
+        /// It has failed for good.
+        b'F': Failed,
+        /// It was cancelled.
+        b'C': Cancelled,
+        /// It waits for its children, or has none and is ready.
+        b'W': Waits,
+        /// It is in the next queue.
+        b'M': Moved,
+        /// It goes on.
+        b'U': GoesOn,
+        /// It goes on, and was asked for again meanwhile.
+        b'V': Asked,
+        /// It goes on, and somebody wants it cancelled.
+        b'Z': ToCancel,
+        /// The next queue was never declared; it goes on.
+        b'P': NoQueue,
+        /// The next queue is pinned, and the job has no group; it goes on.
+        b'G': NoGroup,
+        /// It is not this execution's any more. Nothing was written.
+        b'H': Halt,
+        /// The record cannot be read, or an argument is none. Nothing was written.
+        b'X': Bad,
+    }
 }
 
 /// A request about a job, a queue or a group.
@@ -384,22 +391,24 @@ pub enum Request {
     ResetGroup(QueueName, Option<GroupName>),
 }
 
-/// The answer to a request from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SteerReply {
-    /// It is done.
-    Done,
-    /// The job runs: the execution is asked.
-    Asked,
-    /// There is no such job, queue or group.
-    NotFound,
-    /// The job is not in a state for that.
-    NotInState,
-    /// The queue of the job has no room.
-    Full,
-    /// The queue is pinned: one job of a group runs at a time.
-    Pinned,
-    /// The record cannot be read, or an argument is none.
-    Bad,
+letters! {
+    /// The answer to a request from outside.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum SteerReply {
+        /// It is done.
+        b'K': Done,
+        /// The job runs: the execution is asked.
+        b'S': Asked,
+        /// There is no such job, queue or group.
+        b'N': NotFound,
+        /// The job is not in a state for that.
+        b'E': NotInState,
+        /// The queue of the job has no room.
+        b'B': Full,
+        /// The queue is pinned: one job of a group runs at a time.
+        b'O': Pinned,
+        /// The record cannot be read, or an argument is none.
+        b'X': Bad,
+    }
 }

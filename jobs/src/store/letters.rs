@@ -5,60 +5,10 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use serde::Deserialize as _;
 
-use super::asked::{AddMode, AddReply, Data, Request, Settle, SettleReply, Steer, SteerReply};
-use super::error::{Result, StoreError};
+use super::asked::{Data, Request, Settle, Steer};
 use super::{Hint, News};
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 use crate::model::record::State;
-
-macro_rules! letters {
-    ($($read:ident: $type:ident { $($letter:literal = $variant:ident),* $(,)? })*) => {
-        $(
-            pub(crate) fn $read(letter: u8) -> Result<$type> {
-                match letter {
-                    $($letter => Ok($type::$variant),)*
-                    other => Err(StoreError::damaged(format!("an answer has the letter {:?}", char::from(other)))),
-                }
-            }
-        )*
-    };
-}
-
-letters! {
-    add_reply: AddReply {
-        b'A' = Added, b'E' = Exists, b'S' = Same, b'U' = Changed, b'R' = RunsAgain, b'N' = Anew, b'B' = Full,
-        b'M' = Missing, b'P' = NoQueue, b'G' = NoGroup, b'H' = NoParent, b'X' = Bad,
-    }
-    settle_reply: SettleReply {
-        b'K' = Ended, b'Q' = Pending, b'D' = Delayed, b'F' = Failed, b'C' = Cancelled, b'W' = Waits, b'M' = Moved,
-        b'U' = GoesOn, b'V' = Asked, b'Z' = ToCancel, b'P' = NoQueue, b'G' = NoGroup, b'H' = Halt,
-        b'X' = Bad,
-    }
-    steer_reply: SteerReply {
-        b'K' = Done, b'S' = Asked, b'N' = NotFound, b'E' = NotInState, b'B' = Full,
-        b'O' = Pinned, b'X' = Bad,
-    }
-}
-
-/// Reads an answer with a letter for each of `count` items.
-pub(crate) fn all<T>(letters: &[u8], count: usize, read: fn(u8) -> Result<T>) -> Result<Vec<T>> {
-    if letters.len() != count {
-        return Err(StoreError::damaged(format!("{} answers for {count} items", letters.len())));
-    }
-    letters.iter().map(|letter| read(*letter)).collect()
-}
-
-impl AddMode {
-    pub(crate) fn letter(self) -> char {
-        match self {
-            Self::Keep => 'k',
-            Self::Again => 'a',
-            Self::Schedule => 's',
-            Self::Replace => 'r',
-            Self::Resubmit => 'e',
-        }
-    }
-}
 
 fn data(data: &Data) -> Bytes {
     match data {

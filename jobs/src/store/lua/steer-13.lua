@@ -13,7 +13,7 @@
 --       q: pause a queue (1, or 0 to resume).
 --       G: a group of a queue (queue|group). Arguments: p pause, u resume, l<n>,<ms> limit with a window, c<n> concurrency, w<n> weight,
 --          - as its queue.
--- Returns: OK, a letter each: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state |
+-- Returns: OK, a letter per request: K done | S asked of whoever runs it | N no such job, queue or group | E not in that state |
 --          B its queue is full | O the queue is pinned, and runs one job of a group at a time | X bad
 --@base
 --@counts

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::edit::{Edit, LAST, flag, unflag};
 use super::state::with_prefix;
-use super::step::{LAST, Step, flag, unflag};
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
-use crate::store::{AddMode, Adding, Kind, NewJob};
+use crate::store::{AddMode, AddReply, Adding, Kind, NewJob};
 
 pub(super) struct Coming<'a> {
     adding: &'a Adding,
@@ -16,43 +16,43 @@ pub(super) struct Coming<'a> {
     waits: BTreeSet<JobId>,
 }
 
-pub(super) fn add(step: &mut Step<'_>, adding: &Adding) -> Vec<u8> {
+pub(super) fn add(edit: &mut Edit<'_>, adding: &Adding) -> Vec<AddReply> {
     let mut adding = adding.clone();
     for job in &mut adding.jobs {
-        job.kind = Arc::new(job.kind.at(step.now));
+        job.kind = Arc::new(job.kind.at(edit.now));
     }
     let adding = &adding;
     let mut coming = Coming { adding, waits: BTreeSet::new() };
     let jobs = adding.jobs.iter().enumerate();
-    let letters: Vec<u8> = jobs.map(|(item, job)| coming.added(step, job, item)).collect();
+    let replies: Vec<_> = jobs.map(|(item, job)| coming.added(edit, job, item)).collect();
     for id in &coming.waits {
-        if let Some(mut job) = step.job(id.as_str())
+        if let Some(mut job) = edit.job(id.as_str())
             && job.open == 0
             && !job.has('o')
         {
-            step.leave(id.as_str(), &mut job);
-            step.enter(id.as_str(), &mut job, JobState::Ready);
+            edit.leave(id.as_str(), &mut job);
+            edit.enter(id.as_str(), &mut job, JobState::Ready);
         }
     }
-    for (job, letter) in adding.jobs.iter().zip(&letters) {
-        if matches!(letter, b'A' | b'U' | b'N')
+    for (job, reply) in adding.jobs.iter().zip(&replies) {
+        if matches!(reply, AddReply::Added | AddReply::Changed | AddReply::Anew)
             && !job.lookups.is_empty()
-            && let Some(mut record) = step.job(job.id.as_str())
+            && let Some(mut record) = edit.job(job.id.as_str())
         {
             // In the place of its former ones.
-            step.drop_lookups(job.id.as_str());
+            edit.drop_lookups(job.id.as_str());
             flag(&mut record, 'l');
-            step.put(job.id.as_str(), &record);
+            edit.put(job.id.as_str(), &record);
             for lookup in &job.lookups {
-                step.state.data.index.insert(format!("k:{lookup}|{}", job.id));
+                edit.state.data.index.insert(format!("k:{lookup}|{}", job.id));
             }
-            step.state.data.extras.insert(format!("l:{}", job.id), job.lookups.join("\n").into());
+            edit.state.data.extras.insert(format!("l:{}", job.id), job.lookups.join("\n").into());
         }
     }
-    letters
+    replies
 }
 
-impl Step<'_> {
+impl Edit<'_> {
     /// Whether a bounded queue has room for one more, after all that the step has done. Jobs that were accepted go over the
     /// bound: those that move on, and those that are tried again.
     pub(super) fn has_room(&mut self, queue: &QueueName) -> bool {
@@ -85,7 +85,7 @@ impl Coming<'_> {
         }
     }
 
-    fn added(&mut self, step: &mut Step<'_>, new: &NewJob, item: usize) -> u8 {
+    fn added(&mut self, edit: &mut Edit<'_>, new: &NewJob, item: usize) -> AddReply {
         let (id, kind) = (new.id.as_str(), &new.kind);
         let splits = kind.flow.contains('|') || kind.correlation.contains('|');
         if kind.due >= LAST
@@ -93,44 +93,44 @@ impl Coming<'_> {
             || kind.keep.is_some_and(|keep| keep >= LAST as i64)
             || splits
         {
-            return b'X';
+            return AddReply::Bad;
         }
-        let settings = step.settings(&kind.queue);
+        let settings = edit.settings(&kind.queue);
         let is_early = kind.group.is_some() && !settings.grouped && settings.is_named();
         if settings.shut || is_early {
-            return b'P';
+            return AddReply::NoQueue;
         }
         if settings.pinned && kind.group.is_none() {
-            return b'G';
+            return AddReply::NoGroup;
         }
         let mut parent = None;
         if let Some(parent_id) = &kind.parent {
-            let found = step.job(parent_id.as_str());
+            let found = edit.job(parent_id.as_str());
             if let Some(found) = &found {
                 let child = format!("{parent_id}#{}|{id}", found.birth);
-                let index = &step.state.data.index;
+                let index = &edit.state.data.index;
                 if index.contains(&format!("o:{child}")) || index.contains(&format!("c:{child}")) {
-                    return b'E';
+                    return AddReply::Exists;
                 }
             }
             parent =
                 found.filter(|found| self.takes(parent_id, found)).map(|found| (parent_id.clone(), found));
             if parent.is_none() {
-                return b'H';
+                return AddReply::NoParent;
             }
         }
-        let known = step.job(id);
+        let known = edit.job(id);
         let over = known.as_ref().is_none_or(|job| job.state.is_over());
         if let (Some(job), Some((parent_id, parent))) = (&known, &parent)
             && is_former(id, job, parent_id.as_str())
         {
-            if over && !step.has_room(&kind.queue) {
-                return b'B';
+            if over && !edit.has_room(&kind.queue) {
+                return AddReply::Full;
             }
-            return self.take_over(step, job.clone(), (parent_id, parent.clone()), new, &settings, item);
+            return self.take_over(edit, job.clone(), (parent_id, parent.clone()), new, &settings, item);
         }
         if known.is_none() && self.adding.mode == AddMode::Resubmit {
-            return b'M';
+            return AddReply::Missing;
         }
         if let Some(job) = &known {
             let stays = match self.adding.mode {
@@ -141,32 +141,32 @@ impl Coming<'_> {
             // A flow that has ended is wherever its last stage was.
             let began_here = over && !kind.flow.is_empty() && job.flow == kind.flow;
             if stays || parent.is_some() || job.queue != kind.queue && !began_here {
-                return b'E';
+                return AddReply::Exists;
             }
         }
-        if over && !step.has_room(&kind.queue) {
-            return b'B';
+        if over && !edit.has_room(&kind.queue) {
+            return AddReply::Full;
         }
         if let Some(job) = known {
-            return self.again(step, job, new, &settings, item);
+            return self.again(edit, job, new, &settings, item);
         }
-        self.make(step, new, parent, &settings, item);
-        b'A'
+        self.make(edit, new, parent, &settings, item);
+        AddReply::Added
     }
 
     /// A job of the call is in line, or waits for its children. Until they are known it takes room as if it were in line.
-    fn begin(&mut self, step: &mut Step<'_>, new: &NewJob, job: &mut Record) {
+    fn begin(&mut self, edit: &mut Edit<'_>, new: &NewJob, job: &mut Record) {
         let waits = new.kind.waits;
         if waits {
             self.waits.insert(new.id.clone());
-            step.grow(&new.kind.queue, 1);
+            edit.grow(&new.kind.queue, 1);
         }
-        step.enter(new.id.as_str(), job, if waits { JobState::Waiting } else { JobState::Ready });
+        edit.enter(new.id.as_str(), job, if waits { JobState::Waiting } else { JobState::Ready });
     }
 
     fn make(
         &mut self,
-        step: &mut Step<'_>,
+        edit: &mut Edit<'_>,
         new: &NewJob,
         parent: Option<(JobId, Record)>,
         settings: &Settings,
@@ -187,140 +187,140 @@ impl Coming<'_> {
             keep: kind.keep.unwrap_or(settings.keep),
             queue: kind.queue.clone(),
             group: group.to_owned(),
-            place: step.in_line(kind.due, kind.priority, settings.step, item),
+            place: edit.in_line(kind.due, kind.priority, settings.step, item),
             priority: kind.priority,
             max: kind.max,
             due: kind.due,
-            birth: step.birth_at(item),
+            birth: edit.birth_at(item),
             news: 0,
             flow: kind.flow.clone(),
             correlation: kind.correlation.clone(),
             tail: String::new(),
         };
-        step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        edit.state.data.bodies.insert(id.to_owned(), new.body.clone());
         if let Some((parent_id, mut parent)) = parent {
             parent.open += 1;
             flag(&mut parent, 'c');
-            step.put(parent_id.as_str(), &parent);
-            step.state.data.index.insert(format!("o:{}|{id}", job.parent));
+            edit.put(parent_id.as_str(), &parent);
+            edit.state.data.index.insert(format!("o:{}|{id}", job.parent));
         }
         if kind.deadline > 0 {
-            step.timer(format!("r:{id}"), Some(kind.deadline));
-            step.arm(kind.deadline);
+            edit.timer(format!("r:{id}"), Some(kind.deadline));
+            edit.arm(kind.deadline);
         }
-        self.begin(step, new, &mut job);
+        self.begin(edit, new, &mut job);
     }
 
     /// A child of a former life belongs to this one from now on, and runs for it.
     fn take_over(
         &mut self,
-        step: &mut Step<'_>,
+        edit: &mut Edit<'_>,
         mut job: Record,
         (parent_id, mut parent): (&JobId, Record),
         new: &NewJob,
         settings: &Settings,
         item: usize,
-    ) -> u8 {
+    ) -> AddReply {
         let (id, kind) = (new.id.as_str(), &new.kind);
         if !job.parent.is_empty() {
-            step.state.data.index.remove(&format!("o:{}|{id}", job.parent));
+            edit.state.data.index.remove(&format!("o:{}|{id}", job.parent));
         }
         job.parent = format!("{parent_id}#{}", parent.birth);
         unflag(&mut job, "e");
         parent.open += 1;
         flag(&mut parent, 'c');
-        step.put(parent_id.as_str(), &parent);
-        step.state.data.index.insert(format!("o:{}|{id}", job.parent));
+        edit.put(parent_id.as_str(), &parent);
+        edit.state.data.index.insert(format!("o:{}|{id}", job.parent));
         if matches!(job.state, JobState::Running | JobState::Waiting) {
-            set_deadline(step, id, &mut job, kind.deadline);
+            set_deadline(edit, id, &mut job, kind.deadline);
             job.again = Some(kind.due);
-            step.put(id, &job);
-            return b'R';
+            edit.put(id, &job);
+            return AddReply::RunsAgain;
         }
         let over = job.state.is_over();
-        step.leave(id, &mut job);
-        set_deadline(step, id, &mut job, kind.deadline);
+        edit.leave(id, &mut job);
+        set_deadline(edit, id, &mut job, kind.deadline);
         if over {
-            step.renew_life(id, &mut job, None);
+            edit.renew_life(id, &mut job, None);
         } else {
-            step.outdate(id, &mut job);
+            edit.outdate(id, &mut job);
         }
         let group = kind.group.as_ref().filter(|_| settings.grouped).map_or("", GroupName::as_str);
         (job.queue, job.group) = (kind.queue.clone(), group.to_owned());
         (job.keep, job.priority, job.max, job.due, job.attempts) =
             (kind.keep.unwrap_or(settings.keep), kind.priority, kind.max, kind.due, 0);
         job.correlation.clone_from(&kind.correlation);
-        job.place = step.in_line(kind.due, kind.priority, settings.step, item);
-        step.state.data.bodies.insert(id.to_owned(), new.body.clone());
-        step.forget_notes(id, &mut job);
-        self.begin(step, new, &mut job);
+        job.place = edit.in_line(kind.due, kind.priority, settings.step, item);
+        edit.state.data.bodies.insert(id.to_owned(), new.body.clone());
+        edit.forget_notes(id, &mut job);
+        self.begin(edit, new, &mut job);
         let state = job.state;
-        step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
-        if over { b'N' } else { b'U' }
+        edit.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
+        if over { AddReply::Anew } else { AddReply::Changed }
     }
 
     /// A job that is there, and was asked for again.
     fn again(
         &mut self,
-        step: &mut Step<'_>,
+        edit: &mut Edit<'_>,
         mut job: Record,
         new: &NewJob,
         settings: &Settings,
         item: usize,
-    ) -> u8 {
+    ) -> AddReply {
         let (id, due) = (new.id.as_str(), new.kind.due);
         let waiting = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         if waiting && job.due == due {
             if matches!(self.adding.mode, AddMode::Schedule | AddMode::Resubmit) {
                 // An execution of the lost time does not answer for it.
-                if step.now < step.grace() {
-                    step.outdate(id, &mut job);
+                if edit.now < edit.grace() {
+                    edit.outdate(id, &mut job);
                 }
-                return b'S';
+                return AddReply::Same;
             }
             // It keeps its place.
             job.correlation.clone_from(&new.kind.correlation);
-            step.forget_notes(id, &mut job);
-            step.outdate(id, &mut job);
-            step.state.data.bodies.insert(id.to_owned(), new.body.clone());
+            edit.forget_notes(id, &mut job);
+            edit.outdate(id, &mut job);
+            edit.state.data.bodies.insert(id.to_owned(), new.body.clone());
             let state = job.state;
-            step.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
-            return b'U';
+            edit.tell(id, &mut job, Some(state), Some(new.body.clone()), None);
+            return AddReply::Changed;
         }
         if matches!(job.state, JobState::Running | JobState::Waiting) {
             if self.adding.mode == AddMode::Replace {
-                return b'E';
+                return AddReply::Exists;
             }
             job.again = Some(due);
-            step.put(id, &job);
-            return b'R';
+            edit.put(id, &job);
+            return AddReply::RunsAgain;
         }
-        step.leave(id, &mut job);
+        edit.leave(id, &mut job);
         if waiting {
-            step.outdate(id, &mut job);
+            edit.outdate(id, &mut job);
         } else {
-            step.renew_life(id, &mut job, None);
+            edit.renew_life(id, &mut job, None);
             job.attempts = 0;
-            set_deadline(step, id, &mut job, new.kind.deadline);
+            set_deadline(edit, id, &mut job, new.kind.deadline);
             if !new.kind.flow.is_empty() {
                 begin_flow(&mut job, &new.kind, settings);
             }
         }
         job.due = due;
-        job.place = step.in_line(due, job.priority, settings.step, item);
+        job.place = edit.in_line(due, job.priority, settings.step, item);
         let keeps = self.adding.mode == AddMode::Resubmit && new.body.is_empty();
         let body = (!keeps).then(|| new.body.clone());
         if body.is_some() || !waiting {
-            step.forget_notes(id, &mut job);
+            edit.forget_notes(id, &mut job);
         }
         if let Some(body) = &body {
             job.correlation.clone_from(&new.kind.correlation);
-            step.state.data.bodies.insert(id.to_owned(), body.clone());
+            edit.state.data.bodies.insert(id.to_owned(), body.clone());
         }
-        step.enter(id, &mut job, JobState::Ready);
+        edit.enter(id, &mut job, JobState::Ready);
         let state = job.state;
-        step.tell(id, &mut job, Some(state), body, None);
-        if waiting { b'U' } else { b'N' }
+        edit.tell(id, &mut job, Some(state), body, None);
+        if waiting { AddReply::Changed } else { AddReply::Anew }
     }
 }
 
@@ -333,15 +333,15 @@ fn begin_flow(job: &mut Record, kind: &Kind, settings: &Settings) {
 }
 
 /// Gives a job the deadline of its new life. That of its former life is none of it.
-fn set_deadline(step: &mut Step<'_>, id: &str, job: &mut Record, deadline: u64) {
+fn set_deadline(edit: &mut Edit<'_>, id: &str, job: &mut Record, deadline: u64) {
     let timer = format!("r:{id}");
     if deadline > 0 {
         flag(job, 'd');
-        step.timer(timer, Some(deadline));
-        step.arm(deadline);
+        edit.timer(timer, Some(deadline));
+        edit.arm(deadline);
     } else if job.has('d') {
         unflag(job, "d");
-        step.timer(timer, None);
+        edit.timer(timer, None);
     }
 }
 

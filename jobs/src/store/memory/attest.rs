@@ -2,29 +2,29 @@
 
 use bytes::Bytes;
 
+use super::edit::{Edit, flag, seen_token, unflag};
 use super::ends::forget_parent;
 use super::state::with_prefix;
-use super::step::{Step, flag, seen_token, unflag};
 use crate::model::id::{JobId, Token};
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Attesting, Breakage, Extended, SettleReply};
 
-pub(super) fn attest(step: &mut Step<'_>, jobs: &[Attesting]) -> Extended {
+pub(super) fn attest(edit: &mut Edit<'_>, jobs: &[Attesting]) -> Extended {
     let (mut lease, mut replies) = (0, Vec::with_capacity(jobs.len()));
     for job in jobs {
-        let reply = step.attested(job);
+        let reply = edit.attested(job);
         if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
-            let own = step.settings(&job.record.queue).lease;
+            let own = edit.settings(&job.record.queue).lease;
             lease = if lease == 0 { own } else { own.min(lease) };
-            step.state.data.leases.insert(job.id.as_str(), step.now + own);
-            step.arm(step.now + own);
+            edit.state.data.leases.insert(job.id.as_str(), edit.now + own);
+            edit.arm(edit.now + own);
         }
         replies.push(reply);
     }
     Extended { lease, replies }
 }
 
-impl Step<'_> {
+impl Edit<'_> {
     /// Executions of a job up to a token, or all of before this call, are not made again after a loss of data: they
     /// were, or are over. Returns whether they could have been. The incarnation tells the first word of an execution after
     /// a loss.

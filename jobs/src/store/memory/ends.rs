@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
+use super::edit::{Edit, birth_of, flag, unflag};
 use super::state::with_prefix;
-use super::step::{Step, birth_of, flag, unflag};
 use crate::model::record::{Record, State as JobState};
-use crate::store::Breakage;
+use crate::store::{Breakage, SettleReply};
 
-impl Step<'_> {
+impl Edit<'_> {
     /// A parent in one of its lives: its id, and its job while that life lasts.
     pub(super) fn parent(&self, text: &str) -> (String, Option<Record>) {
         let Some((id, birth)) = text.rsplit_once('#') else { return (String::new(), None) };
@@ -125,7 +125,13 @@ impl Step<'_> {
     }
 
     /// The end of a job that has left its place.
-    pub(super) fn finish(&mut self, id: &str, job: &mut Record, state: JobState, text: &Bytes) -> u8 {
+    pub(super) fn finish(
+        &mut self,
+        id: &str,
+        job: &mut Record,
+        state: JobState,
+        text: &Bytes,
+    ) -> SettleReply {
         let queue = job.queue.clone();
         let settings = self.settings(&queue);
         if let Some(again) = job.again.take() {
@@ -141,12 +147,12 @@ impl Step<'_> {
             self.enter(id, job, JobState::Ready);
             let state = Some(job.state);
             self.tell(id, job, state, None, None);
-            return b'Q';
+            return SettleReply::Pending;
         }
-        let (total, letter) = match state {
-            JobState::Done => ("done", b'K'),
-            JobState::Failed => ("failed", b'F'),
-            _ => ("cancelled", b'C'),
+        let (total, reply) = match state {
+            JobState::Done => ("done", SettleReply::Ended),
+            JobState::Failed => ("failed", SettleReply::Failed),
+            _ => ("cancelled", SettleReply::Cancelled),
         };
         self.state.data.add_count(&queue, total, 1);
         if counts_for(job) {
@@ -169,7 +175,7 @@ impl Step<'_> {
         self.tell(id, job, Some(state), None, Some(outcome.into()));
         if keep == 0 {
             self.drop(id, job);
-            return letter;
+            return reply;
         }
         self.set_result(id, job, text);
         if job.has('d') {
@@ -184,11 +190,11 @@ impl Step<'_> {
             self.state.data.index.insert(format!("f:{queue}|{}{id}", job.place));
         }
         self.put(id, job);
-        letter
+        reply
     }
 
     /// An execution has failed, or was lost.
-    pub(super) fn retry(&mut self, id: &str, job: &mut Record, delay: u64, text: &Bytes) -> u8 {
+    pub(super) fn retry(&mut self, id: &str, job: &mut Record, delay: u64, text: &Bytes) -> SettleReply {
         let most = if job.max > 0 { job.max } else { self.settings(&job.queue).max };
         self.leave(id, job);
         if job.has('x') {
@@ -205,7 +211,7 @@ impl Step<'_> {
         self.enter(id, job, JobState::Ready);
         let state = job.state;
         self.tell(id, job, Some(state), None, None);
-        if state == JobState::Delayed { b'D' } else { b'Q' }
+        if state == JobState::Delayed { SettleReply::Delayed } else { SettleReply::Pending }
     }
 
     /// The open children of a parent that has ended are cancelled, and count no more. Returns how many there were.

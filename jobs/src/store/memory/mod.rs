@@ -2,6 +2,7 @@
 
 mod add;
 mod attest;
+mod edit;
 mod ends;
 mod group;
 mod news;
@@ -9,7 +10,6 @@ mod notes;
 mod settle;
 mod state;
 mod steer;
-mod step;
 mod steps;
 mod take;
 mod tick;

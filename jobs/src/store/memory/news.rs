@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::step::{Step, flag, unflag};
+use super::edit::{Edit, flag, unflag};
 use crate::model::id::JobId;
 use crate::model::record::{Record, State as JobState};
 use crate::store::{Hint, News};
@@ -16,7 +16,7 @@ pub(super) fn watcher(entry: &str) -> (&str, u64) {
     (node, number.parse().unwrap_or_default())
 }
 
-impl Step<'_> {
+impl Edit<'_> {
     /// Watchers hear of a transition.
     pub(super) fn tell(
         &mut self,

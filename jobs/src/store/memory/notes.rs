@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use super::step::{Step, flag, unflag};
+use super::edit::{Edit, flag, unflag};
 use crate::model::record::Record;
 
-impl Step<'_> {
+impl Edit<'_> {
     /// Notes belong to the data of a job in a single queue.
     pub(super) fn set_notes(&mut self, id: &str, job: &mut Record, notes: &Bytes) {
         self.state.data.extras.insert(format!("n:{id}"), notes.clone());

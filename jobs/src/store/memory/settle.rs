@@ -2,18 +2,18 @@
 
 use bytes::Bytes;
 
-use super::step::{Step, flag, unflag};
+use super::edit::{Edit, flag, unflag};
 use crate::model::id::{GroupName, JobId, QueueName};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Breakage, Data, Settle, Settling};
+use crate::store::{Breakage, Data, Settle, SettleReply, Settling};
 
 const CANCELLED: Bytes = Bytes::from_static(b"cancelled");
 const IN_VAIN: Bytes = Bytes::from_static(b"it waits, and nothing has ended since its last wait");
 /// Times of 14 digits and more are none.
 const TOO_LATE: u64 = 10_000_000_000_000;
 
-pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
-    let letters = jobs.iter().enumerate().map(|(item, settling)| {
+pub(super) fn settle(edit: &mut Edit<'_>, jobs: &[Settling]) -> Vec<SettleReply> {
+    let replies = jobs.iter().enumerate().map(|(item, settling)| {
         let time = match settling.settle {
             Settle::Retry(ms, _)
             | Settle::Wait(ms, _)
@@ -23,34 +23,34 @@ pub(super) fn settle(step: &mut Step<'_>, jobs: &[Settling]) -> Vec<u8> {
             _ => 0,
         };
         if time >= TOO_LATE {
-            return b'X';
+            return SettleReply::Bad;
         }
-        match step.job(settling.id.as_str()) {
+        match edit.job(settling.id.as_str()) {
             Some(mut job)
                 if job.state == JobState::Running
                     && (job.token == settling.token
-                        || step.state.data.is_broken(Breakage::AnyTokenSettles)) =>
+                        || edit.state.data.is_broken(Breakage::AnyTokenSettles)) =>
             {
-                step.settled(&settling.id, &mut job, &settling.settle, item)
+                edit.settled(&settling.id, &mut job, &settling.settle, item)
             }
-            _ => b'H',
+            _ => SettleReply::Halt,
         }
     });
-    letters.collect()
+    replies.collect()
 }
 
-/// The letter of an execution that goes on.
-fn goes_on(job: &Record) -> u8 {
+/// The reply to an execution that goes on.
+fn goes_on(job: &Record) -> SettleReply {
     if job.has('x') {
-        b'Z'
+        SettleReply::ToCancel
     } else if job.again.is_some() {
-        b'V'
+        SettleReply::Asked
     } else {
-        b'U'
+        SettleReply::GoesOn
     }
 }
 
-impl Step<'_> {
+impl Edit<'_> {
     fn write(&mut self, id: &JobId, data: &Data) -> Option<Bytes> {
         let bytes = match data {
             Data::Keep => return None,
@@ -61,7 +61,7 @@ impl Step<'_> {
         Some(bytes)
     }
 
-    fn settled(&mut self, id: &JobId, job: &mut Record, settle: &Settle, item: usize) -> u8 {
+    fn settled(&mut self, id: &JobId, job: &mut Record, settle: &Settle, item: usize) -> SettleReply {
         let key = id.as_str();
         match settle {
             Settle::Done(result, data) => {
@@ -84,11 +84,11 @@ impl Step<'_> {
             Settle::Resubmit(due) => {
                 self.renew_lease(key, job);
                 if job.has('x') {
-                    return b'Z';
+                    return SettleReply::ToCancel;
                 }
                 job.again = Some(*due);
                 self.put(key, job);
-                b'V'
+                SettleReply::Asked
             }
             Settle::MoveOn { queue, priority, group, data } => {
                 self.move_on(id, job, (queue, *priority, group.as_ref()), data, item)
@@ -114,7 +114,7 @@ impl Step<'_> {
                 self.enter(key, job, if job.open > 0 { JobState::Waiting } else { JobState::Ready });
                 let state = job.state;
                 self.tell(key, job, Some(state), body, None);
-                b'W'
+                SettleReply::Waits
             }
             Settle::Retry(delay, error) => self.retry(key, job, *delay, error),
             Settle::Fail(error, data) => {
@@ -141,14 +141,14 @@ impl Step<'_> {
         (queue, priority, group): (&QueueName, Option<i8>, Option<&GroupName>),
         data: &Data,
         item: usize,
-    ) -> u8 {
+    ) -> SettleReply {
         let settings = self.settings(queue);
         if settings.shut {
-            return b'P';
+            return SettleReply::NoQueue;
         }
         let group = group.map_or_else(|| job.group.clone(), GroupName::to_string);
         if settings.pinned && group.is_empty() {
-            return b'G';
+            return SettleReply::NoGroup;
         }
         let (key, from) = (id.as_str(), job.queue.clone());
         let body = self.write(id, data);
@@ -167,11 +167,11 @@ impl Step<'_> {
         self.enter(key, job, JobState::Ready);
         let state = job.state;
         self.tell(key, job, Some(state), body, None);
-        b'M'
+        SettleReply::Moved
     }
 
     /// It runs again, and its attempt does not count.
-    fn put_back(&mut self, key: &str, job: &mut Record, settle: &Settle) -> u8 {
+    fn put_back(&mut self, key: &str, job: &mut Record, settle: &Settle) -> SettleReply {
         job.attempts = job.attempts.saturating_sub(1);
         let queue = job.queue.clone();
         self.leave(key, job);
@@ -196,6 +196,6 @@ impl Step<'_> {
         self.enter(key, job, JobState::Ready);
         let state = job.state;
         self.tell(key, job, Some(state), None, None);
-        if state == JobState::Delayed { b'D' } else { b'Q' }
+        if state == JobState::Delayed { SettleReply::Delayed } else { SettleReply::Pending }
     }
 }

@@ -1,34 +1,36 @@
 //! Requests about jobs, queues and groups from outside.
 
+use super::edit::{Edit, LAST, flag, unflag};
 use super::group::Group;
-use super::step::{LAST, Step, flag, unflag};
 use crate::model::id::{GroupName, QueueName};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Request, Steer};
+use crate::store::{Request, Steer, SteerReply};
 
 /// The highest concurrency and limit of a group, and its longest window.
 const MOST: u64 = 999_999_999;
 
-pub(super) fn steer(step: &mut Step<'_>, requests: &[Request]) -> Vec<u8> {
-    requests.iter().enumerate().map(|(item, request)| step.steered(request, item)).collect()
+pub(super) fn steer(edit: &mut Edit<'_>, requests: &[Request]) -> Vec<SteerReply> {
+    requests.iter().enumerate().map(|(item, request)| edit.steered(request, item)).collect()
 }
 
-impl Step<'_> {
-    fn steered(&mut self, request: &Request, item: usize) -> u8 {
+impl Edit<'_> {
+    fn steered(&mut self, request: &Request, item: usize) -> SteerReply {
         match request {
             Request::Job(id, steer) => match self.job(id.as_str()) {
                 Some(job) => self.steer_job(id.as_str(), job, steer, item),
-                None if is_sound(steer) => b'N',
-                None => b'X',
+                None if is_sound(steer) => SteerReply::NotFound,
+                None => SteerReply::Bad,
             },
             Request::PauseQueue(queue, on) => {
-                let Some(settings) = self.state.data.queues.get_mut(queue) else { return b'N' };
+                let Some(settings) = self.state.data.queues.get_mut(queue) else {
+                    return SteerReply::NotFound;
+                };
                 settings.paused = *on;
                 if !on {
                     self.stir(queue).free += 1_000;
                     self.stir_pinned(queue);
                 }
-                b'K'
+                SteerReply::Done
             }
             Request::PauseGroup(queue, group, on) => {
                 self.steer_group(queue, group.as_ref(), |group| group.paused = *on)
@@ -37,17 +39,17 @@ impl Step<'_> {
                 let (n, ms) = limit.map_or((None, None), |(n, ms)| (Some(u64::from(n)), Some(ms)));
                 let is_endless = n.unwrap_or_default() > 0 && ms.unwrap_or_default() == 0;
                 if is_endless || n.unwrap_or_default() > MOST || ms.unwrap_or_default() > MOST {
-                    return b'X';
+                    return SteerReply::Bad;
                 }
                 self.steer_group(queue, group.as_ref(), |group| (group.limit, group.window_ms) = (n, ms))
             }
-            Request::GroupConcurrency(queue, _, Some(_)) if self.settings(queue).pinned => b'O',
+            Request::GroupConcurrency(queue, _, Some(_)) if self.settings(queue).pinned => SteerReply::Pinned,
             Request::GroupConcurrency(queue, group, most) => {
                 self.steer_group(queue, group.as_ref(), |group| group.concurrency = most.map(u64::from))
             }
             Request::GroupWeight(queue, group, weight) => {
                 if !(1..=99).contains(weight) {
-                    return b'X';
+                    return SteerReply::Bad;
                 }
                 self.steer_group(queue, group.as_ref(), |group| group.weight = Some(u64::from(*weight)))
             }
@@ -66,12 +68,12 @@ impl Step<'_> {
         queue: &QueueName,
         group: Option<&GroupName>,
         change: impl FnOnce(&mut Group),
-    ) -> u8 {
+    ) -> SteerReply {
         if !self.settings(queue).grouped {
-            return b'N';
+            return SteerReply::NotFound;
         }
         change(&mut self.group(queue, group.map_or("", GroupName::as_str)).group);
-        b'K'
+        SteerReply::Done
     }
 
     /// The job enters its place again, and watchers hear of it.
@@ -81,52 +83,52 @@ impl Step<'_> {
         self.tell(id, job, Some(state), None, None);
     }
 
-    fn steer_job(&mut self, id: &str, mut job: Record, steer: &Steer, item: usize) -> u8 {
+    fn steer_job(&mut self, id: &str, mut job: Record, steer: &Steer, item: usize) -> SteerReply {
         if !is_sound(steer) {
-            return b'X';
+            return SteerReply::Bad;
         }
         let job = &mut job;
         let waits = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         match steer {
             Steer::Remove => {
                 self.remove(id, job);
-                b'K'
+                SteerReply::Done
             }
             Steer::Cancel(reason) => {
                 if job.state.is_over() {
-                    return b'E';
+                    return SteerReply::NotInState;
                 }
                 job.again = None;
                 if job.state == JobState::Running {
                     flag(job, 'x');
                     self.put(id, job);
                     self.ask_to_cancel(id, job);
-                    return b'S';
+                    return SteerReply::Asked;
                 }
                 self.outdate(id, job);
                 self.leave(id, job);
                 self.finish(id, job, JobState::Cancelled, &reason.clone().into());
-                b'K'
+                SteerReply::Done
             }
             Steer::Pause => match job.state {
-                JobState::Paused => b'K',
-                JobState::Waiting => b'E',
-                state if state.is_over() => b'E',
+                JobState::Paused => SteerReply::Done,
+                JobState::Waiting => SteerReply::NotInState,
+                state if state.is_over() => SteerReply::NotInState,
                 JobState::Running => {
                     flag(job, 'p');
                     self.put(id, job);
-                    b'S'
+                    SteerReply::Asked
                 }
                 _ => {
                     self.leave(id, job);
                     flag(job, 'p');
                     self.enter_again(id, job);
-                    b'K'
+                    SteerReply::Done
                 }
             },
             Steer::Resume => {
                 if !job.has('p') {
-                    return b'E';
+                    return SteerReply::NotInState;
                 }
                 if job.state == JobState::Paused {
                     self.leave(id, job);
@@ -136,14 +138,14 @@ impl Step<'_> {
                     unflag(job, "p");
                     self.put(id, job);
                 }
-                b'K'
+                SteerReply::Done
             }
             Steer::Replay(due) => {
                 if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
-                    return b'E';
+                    return SteerReply::NotInState;
                 }
                 if !self.has_room(&job.queue) {
-                    return b'B';
+                    return SteerReply::Full;
                 }
                 self.leave(id, job);
                 self.renew_life(id, job, None);
@@ -151,32 +153,32 @@ impl Step<'_> {
                 job.due = *due;
                 self.line_up(job, job.due, item);
                 self.enter_again(id, job);
-                b'K'
+                SteerReply::Done
             }
             Steer::At(due) => {
                 if !waits {
-                    return b'E';
+                    return SteerReply::NotInState;
                 }
                 self.leave(id, job);
                 job.due = *due;
                 self.line_up(job, job.due, item);
                 self.enter_again(id, job);
-                b'K'
+                SteerReply::Done
             }
             Steer::Priority(priority) => {
                 if !waits {
-                    return b'E';
+                    return SteerReply::NotInState;
                 }
                 self.leave(id, job);
                 job.priority = *priority;
                 let since = if job.due > 0 { job.due } else { job.created_ms() };
                 self.line_up(job, since, item);
                 self.enter_again(id, job);
-                b'K'
+                SteerReply::Done
             }
             Steer::Close => {
                 if !job.has('o') {
-                    return b'E';
+                    return SteerReply::NotInState;
                 }
                 unflag(job, "o");
                 self.put(id, job);
@@ -184,7 +186,7 @@ impl Step<'_> {
                     self.leave(id, job);
                     self.enter_again(id, job);
                 }
-                b'K'
+                SteerReply::Done
             }
         }
     }

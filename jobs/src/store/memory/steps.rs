@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tenure_steps::Letters;
 use tokio::sync::mpsc;
 
 use super::MemoryStore;
+use super::edit::{Edit, flag, floor_at, limit_of, seen_token, server_name, unflag};
 use super::news::watcher;
 use super::state::with_prefix;
-use super::step::{Step, flag, floor_at, limit_of, seen_token, server_name, unflag};
 use super::tick::Limits;
 use super::{add, attest, settle, steer, take, tick};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
@@ -20,64 +21,64 @@ use crate::model::record::{Record, State as JobState};
 use crate::store::{
     AddReply, Adding, Attesting, Booted, Breakage, Ends, Extended, FULL, Figures, Hint, Lane, Listing,
     MOST_ENDS, Page, Peeked, Request, Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError,
-    TakeReply, Taking, Ticked, Watching, letters,
+    TakeReply, Taking, Ticked, Watching,
 };
 
 /// The answer to the last call of a lane, if this is it.
-fn before(step: &Step<'_>, lane: &Lane) -> Result<Option<String>> {
-    if step.state.data.is_broken(Breakage::CallsTwice) {
+fn before(edit: &Edit<'_>, lane: &Lane) -> Result<Option<String>> {
+    if edit.state.data.is_broken(Breakage::CallsTwice) {
         return Ok(None);
     }
-    match step.state.data.lanes.get(&lane.name) {
+    match edit.state.data.lanes.get(&lane.name) {
         Some((number, answer)) if *number == lane.number => Ok(Some(answer.clone())),
         Some((number, _)) if *number > lane.number => Err(StoreError::Late),
         _ => Ok(None),
     }
 }
 
-fn remember(step: &mut Step<'_>, lane: &Lane, answer: &str) {
-    step.state.data.lanes.insert(lane.name.clone(), (lane.number, answer.to_owned()));
+fn remember(edit: &mut Edit<'_>, lane: &Lane, answer: &str) {
+    edit.state.data.lanes.insert(lane.name.clone(), (lane.number, answer.to_owned()));
 }
 
-fn text(letters: &[u8]) -> String {
-    letters.iter().copied().map(char::from).collect()
+fn text(replies: &[impl Letters]) -> String {
+    replies.iter().map(|reply| char::from(reply.letter())).collect()
 }
 
-fn seen(step: &Step<'_>, id: &JobId) -> Option<Seen> {
-    let record = step.job(id.as_str())?;
-    let data = &step.state.data;
+fn seen(edit: &Edit<'_>, id: &JobId) -> Option<Seen> {
+    let record = edit.job(id.as_str())?;
+    let data = &edit.state.data;
     let (body, result, notes) = (data.body(id), data.extra(&format!("r:{id}")), data.notes(id));
     Some(Seen { record, body, result, notes })
 }
 
 /// The time until which the limit of its group keeps a ready job from beginning.
-fn begins_at(step: &Step<'_>, id: &JobId, job: &Record) -> u64 {
-    let settings = step.settings(&job.queue);
+fn begins_at(edit: &Edit<'_>, id: &JobId, job: &Record) -> u64 {
+    let settings = edit.settings(&job.queue);
     if job.state != JobState::Ready || !settings.grouped {
         return 0;
     }
     let key = format!("{}|{}", job.queue, job.group);
-    let Some(group) = step.state.data.groups.get(&key) else { return 0 };
+    let Some(group) = edit.state.data.groups.get(&key) else { return 0 };
     let (limit, size) = limit_of(group, &settings);
     let mut at = 0;
     if limit > 0 {
-        let begins = step.now / size * size;
+        let begins = edit.now / size * size;
         let left = if group.window == begins { limit.saturating_sub(group.used) } else { limit };
         let (prefix, own) = (format!("{key}|"), format!("{key}|{}{id}", job.place));
         let rank =
-            with_prefix(&step.state.data.ready, &prefix).take_while(|member| **member < own).count() as u64;
+            with_prefix(&edit.state.data.ready, &prefix).take_while(|member| **member < own).count() as u64;
         if rank >= left {
             at = begins + size + (rank - left) / limit * size;
         }
     }
-    if group.blocked > step.now { at.max(group.blocked) } else { at }
+    if group.blocked > edit.now { at.max(group.blocked) } else { at }
 }
 
 /// Whether no job has ever come to a queue.
-fn is_blank(step: &Step<'_>, queue: &QueueName) -> bool {
+fn is_blank(edit: &Edit<'_>, queue: &QueueName) -> bool {
     let counts = ["running", "delayed", "waiting", "done", "failed", "cancelled"];
-    let data = &step.state.data;
-    counts.iter().all(|of| data.count(queue, of) == 0) && !step.has_ready(queue, None)
+    let data = &edit.state.data;
+    counts.iter().all(|of| data.count(queue, of) == 0) && !edit.has_ready(queue, None)
 }
 
 /// The fill of an answer about jobs.
@@ -88,17 +89,17 @@ struct Answered {
 }
 
 /// Tells the ends of the children of a job, from one on, until the answer is full; and behind which of them there are more.
-fn tell_ends(step: &Step<'_>, id: &JobId, behind: &str, peeked: &mut Peeked, answered: &mut Answered) {
+fn tell_ends(edit: &Edit<'_>, id: &JobId, behind: &str, peeked: &mut Peeked, answered: &mut Answered) {
     let (prefix, mut behind) = (format!("c:{id}#{}|", peeked.seen.record.birth), behind.to_owned());
     let from = (Excluded(format!("{prefix}{behind}")), Unbounded);
-    let members = step.state.data.index.range(from).take_while(|member| member.starts_with(&prefix));
+    let members = edit.state.data.index.range(from).take_while(|member| member.starts_with(&prefix));
     for member in members {
         if answered.bytes > FULL || answered.ends == MOST_ENDS {
             peeked.more = Some(behind.into());
             return;
         }
         member[prefix.len()..].clone_into(&mut behind);
-        let end = step.state.data.extras.get(member).cloned().unwrap_or_else(|| Bytes::from_static(b"X"));
+        let end = edit.state.data.extras.get(member).cloned().unwrap_or_else(|| Bytes::from_static(b"X"));
         let letter = end.first().map_or('X', |letter| char::from(*letter));
         answered.bytes += behind.len() + end.len();
         answered.ends += 1;
@@ -134,10 +135,10 @@ impl Store for MemoryStore {
         grace: u64,
     ) -> Result<Incarnation> {
         let (now, mut state) = (self.now(), self.state());
-        let step = Step::begin_anywhere(&mut state, now, inc)?;
-        let server = step.state.server;
-        let token = floor_at(now).max(step.state.data.token().0).max(seen_token(seen.0));
-        let meta = &mut step.state.data.meta;
+        let edit = Edit::begin_anywhere(&mut state, now, inc)?;
+        let server = edit.state.server;
+        let token = floor_at(now).max(edit.state.data.token().0).max(seen_token(seen.0));
+        let meta = &mut edit.state.data.meta;
         let incarnation = Incarnation(now.max(inc.0 + 1));
         meta.incarnation = Some(incarnation);
         (meta.token, meta.server) = (token, server);
@@ -159,35 +160,35 @@ impl Store for MemoryStore {
 
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        let was = step.state.data.queues.get(queue).cloned();
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        let was = edit.state.data.queues.get(queue).cloned();
         let kind = |settings: &Settings| (settings.grouped, settings.pinned);
         if let Some(was) = &was
             && kind(was) != kind(settings)
-            && !(was.is_named() && is_blank(&step, queue))
+            && !(was.is_named() && is_blank(&edit, queue))
         {
             return Ok(false);
         }
         let mut settings = settings.clone();
         settings.paused = was.as_ref().is_some_and(|was| was.paused);
-        step.state.data.note_kind(queue, &settings);
-        step.state.data.queues.insert(queue.clone(), settings.clone());
-        if !settings.pinned && step.has_ready(queue, None) {
-            step.wake(queue, 1_000);
+        edit.state.data.note_kind(queue, &settings);
+        edit.state.data.queues.insert(queue.clone(), settings.clone());
+        if !settings.pinned && edit.has_ready(queue, None) {
+            edit.wake(queue, 1_000);
         }
-        step.tell_duty();
+        edit.tell_duty();
         let Some(was) = was else { return Ok(true) };
         if was.lease != settings.lease {
             let mut nodes = BTreeSet::new();
-            for id in step.state.data.leases.members() {
-                if let Some(job) = step.job(&id).filter(|job| job.queue == *queue) {
-                    step.state.data.leases.insert(id, now + settings.lease);
-                    step.arm(now + settings.lease);
+            for id in edit.state.data.leases.members() {
+                if let Some(job) = edit.job(&id).filter(|job| job.queue == *queue) {
+                    edit.state.data.leases.insert(id, now + settings.lease);
+                    edit.arm(now + settings.lease);
                     nodes.insert(job.node);
                 }
             }
             for node in nodes {
-                step.publish(&node, Hint::Extend);
+                edit.publish(&node, Hint::Extend);
             }
         }
         let limits =
@@ -195,87 +196,83 @@ impl Store for MemoryStore {
         if settings.grouped && (limits(&was) != limits(&settings) || was.lease != settings.lease) {
             let prefix = format!("{queue}|");
             let keys: Vec<_> =
-                step.state.data.groups.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+                edit.state.data.groups.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
             for key in keys {
-                step.group(queue, &key[prefix.len()..]);
+                edit.group(queue, &key[prefix.len()..]);
             }
-            step.place_groups();
-            if step.stir(queue).added > 0 && !settings.paused {
-                step.wake_for(queue);
+            edit.place_groups();
+            if edit.stir(queue).added > 0 && !settings.paused {
+                edit.wake_for(queue);
             }
         }
-        step.tell_duty();
+        edit.tell_duty();
         Ok(true)
     }
 
     async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        if !step.state.data.queues.contains_key(queue) {
-            step.state.data.queues.insert(queue.clone(), Settings::named());
-            if step.has_ready(queue, None) {
-                step.wake(queue, 1_000);
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        if !edit.state.data.queues.contains_key(queue) {
+            edit.state.data.queues.insert(queue.clone(), Settings::named());
+            if edit.has_ready(queue, None) {
+                edit.wake(queue, 1_000);
             }
-            step.tell_duty();
+            edit.tell_duty();
         }
         Ok(())
     }
 
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        let letters = if let Some(answer) = before(&step, lane)? {
-            answer.into_bytes()
-        } else {
-            step.has_tokens()?;
-            let letters = add::add(&mut step, adding);
-            remember(&mut step, lane, &text(&letters));
-            step.flush();
-            letters
-        };
-        letters::all(&letters, adding.jobs.len(), letters::add_reply)
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        if let Some(answer) = before(&edit, lane)? {
+            return Ok(answer.bytes().filter_map(AddReply::of_letter).collect());
+        }
+        edit.has_tokens()?;
+        let replies = add::add(&mut edit, adding);
+        remember(&mut edit, lane, &text(&replies));
+        edit.flush();
+        Ok(replies)
     }
 
     async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        if step.hold() > now {
-            return Ok(TakeReply::Hold(step.hold() - now));
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        if edit.hold() > now {
+            return Ok(TakeReply::Hold(edit.hold() - now));
         }
-        step.has_tokens()?;
-        if let Some(answer) = before(&step, lane)? {
-            return Ok(take::again(&step, &answer));
+        edit.has_tokens()?;
+        if let Some(answer) = before(&edit, lane)? {
+            return Ok(take::again(&edit, &answer));
         }
-        let (reply, remembered) = take::take(&mut step, taking);
-        remember(&mut step, lane, &remembered);
+        let (reply, remembered) = take::take(&mut edit, taking);
+        remember(&mut edit, lane, &remembered);
         Ok(reply)
     }
 
     async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        let letters = if let Some(answer) = before(&step, lane)? {
-            answer.into_bytes()
-        } else {
-            let letters = settle::settle(&mut step, jobs);
-            remember(&mut step, lane, &text(&letters));
-            step.flush();
-            letters
-        };
-        letters::all(&letters, jobs.len(), letters::settle_reply)
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        if let Some(answer) = before(&edit, lane)? {
+            return Ok(answer.bytes().filter_map(SettleReply::of_letter).collect());
+        }
+        let replies = settle::settle(&mut edit, jobs);
+        remember(&mut edit, lane, &text(&replies));
+        edit.flush();
+        Ok(replies)
     }
 
     async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
         let (now, mut state) = (self.now(), self.state());
-        let step = Step::begin(&mut state, now, inc)?;
+        let edit = Edit::begin(&mut state, now, inc)?;
         let mut shortest = 0;
         let mut extended = |(id, token): &(JobId, Token)| {
             let running =
-                step.job(id.as_str()).filter(|job| job.state == JobState::Running && job.token == *token);
+                edit.job(id.as_str()).filter(|job| job.state == JobState::Running && job.token == *token);
             let Some(job) = running else { return SettleReply::Halt };
-            let lease = step.settings(&job.queue).lease;
+            let lease = edit.settings(&job.queue).lease;
             shortest = if shortest == 0 { lease } else { lease.min(shortest) };
-            step.state.data.leases.insert(id.as_str(), now + lease);
+            edit.state.data.leases.insert(id.as_str(), now + lease);
             match &job {
                 job if job.has('x') => SettleReply::ToCancel,
                 job if job.again.is_some() => SettleReply::Asked,
@@ -288,9 +285,9 @@ impl Store for MemoryStore {
 
     async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        let extended = attest::attest(&mut step, jobs);
-        step.flush();
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        let extended = attest::attest(&mut edit, jobs);
+        edit.flush();
         Ok(extended)
     }
 
@@ -304,16 +301,16 @@ impl Store for MemoryStore {
         off_duty: bool,
     ) -> Result<Ticked> {
         let (now, mut state) = (self.now(), self.state());
-        let step = Step::begin(&mut state, now, inc)?;
-        Ok(tick::tick(step, node, &Limits { most: most as usize, pause, grace, off_duty }))
+        let edit = Edit::begin(&mut state, now, inc)?;
+        Ok(tick::tick(edit, node, &Limits { most: most as usize, pause, grace, off_duty }))
     }
 
     async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
-        let letters = steer::steer(&mut step, requests);
-        step.flush();
-        letters::all(&letters, requests.len(), letters::steer_reply)
+        let mut edit = Edit::begin(&mut state, now, inc)?;
+        let replies = steer::steer(&mut edit, requests);
+        edit.flush();
+        Ok(replies)
     }
 
     async fn watch(
@@ -325,10 +322,10 @@ impl Store for MemoryStore {
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
         let (now, mut state) = (self.now(), self.state());
-        let mut step = Step::begin(&mut state, now, inc)?;
+        let mut edit = Edit::begin(&mut state, now, inc)?;
         let (mut jobs, mut bytes) = (Vec::with_capacity(ids.len()), 0);
         for id in ids {
-            let seen = watch(&mut step, node, (watching, number), id);
+            let seen = watch(&mut edit, node, (watching, number), id);
             bytes += seen.as_ref().map_or(0, size);
             jobs.push(seen);
             if bytes > FULL {
@@ -340,10 +337,10 @@ impl Store for MemoryStore {
 
     async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
         let (now, mut state) = (self.now(), self.state());
-        let step = Step::begin(&mut state, now, inc)?;
+        let edit = Edit::begin(&mut state, now, inc)?;
         let (mut jobs, mut answered) = (Vec::with_capacity(ids.len()), Answered::default());
         for id in ids {
-            let Some(mut seen) = seen(&step, id) else {
+            let Some(mut seen) = seen(&edit, id) else {
                 jobs.push(None);
                 continue;
             };
@@ -355,10 +352,10 @@ impl Store for MemoryStore {
                 _ => "",
             };
             answered.bytes += size(&seen);
-            let begins_at = begins_at(&step, id, &seen.record);
+            let begins_at = begins_at(&edit, id, &seen.record);
             let mut peeked = Peeked { seen, begins_at, children: Vec::new(), more: None };
             if *ends != Ends::Without && peeked.seen.record.has('c') {
-                tell_ends(&step, id, behind, &mut peeked, &mut answered);
+                tell_ends(&edit, id, behind, &mut peeked, &mut answered);
             }
             let is_full = peeked.more.is_some() || answered.bytes > FULL;
             jobs.push(Some(peeked));
@@ -371,8 +368,8 @@ impl Store for MemoryStore {
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
         let (now, mut state) = (self.now(), self.state());
-        let step = Step::begin(&mut state, now, inc)?;
-        let data = &step.state.data;
+        let edit = Edit::begin(&mut state, now, inc)?;
+        let data = &edit.state.data;
         let figures = |queue: &QueueName| Figures {
             settings: data.queues.get(queue).cloned(),
             ready: with_prefix(&data.ready, &format!("{queue}|")).count() as u64,
@@ -432,14 +429,14 @@ fn size(seen: &Seen) -> usize {
 }
 
 fn watch(
-    step: &mut Step<'_>,
+    edit: &mut Edit<'_>,
     node: &NodeName,
     (watching, number): (Watching, u64),
     id: &JobId,
 ) -> Option<Seen> {
-    let mut job = step.job(id.as_str())?;
+    let mut job = edit.job(id.as_str())?;
     let field = format!("s:{id}");
-    let stored = String::from_utf8_lossy(&step.state.data.extra(&field)).into_owned();
+    let stored = String::from_utf8_lossy(&edit.state.data.extra(&field)).into_owned();
     let entries = stored.split(',').filter(|entry| !entry.is_empty());
     let (own, others): (Vec<_>, Vec<_>) = entries.partition(|entry| watcher(entry).0 == node.as_str());
     let last = own.first().map(|entry| watcher(entry).1);
@@ -449,15 +446,15 @@ fn watch(
     let own = (on || later.is_some()).then(|| format!("{node}#{}", later.unwrap_or(number)));
     let nodes: Vec<_> = others.into_iter().chain(own.as_deref()).collect();
     if nodes.is_empty() {
-        step.state.data.extras.remove(&field);
+        edit.state.data.extras.remove(&field);
         unflag(&mut job, "w");
     } else {
-        step.state.data.extras.insert(field, nodes.join(",").into());
+        edit.state.data.extras.insert(field, nodes.join(",").into());
         flag(&mut job, 'w');
     }
-    step.put(id.as_str(), &job);
+    edit.put(id.as_str(), &job);
     match watching {
-        Watching::Begin => seen(step, id),
+        Watching::Begin => seen(edit, id),
         _ => Some(Seen { record: job, body: Bytes::new(), result: Bytes::new(), notes: Bytes::new() }),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::edit::{Edit, LAST, allowance, allowance_of, limit_of, ready_member};
 use super::group::Place;
 use super::state::with_prefix;
-use super::step::{LAST, Step, allowance, allowance_of, limit_of, ready_member};
 use super::wake::waits_as;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
@@ -34,7 +34,7 @@ struct Candidate {
 }
 
 struct Take<'a, 'b> {
-    step: &'a mut Step<'b>,
+    edit: &'a mut Edit<'b>,
     taking: &'a Taking,
     asked: Vec<Asked>,
     candidates: Vec<Candidate>,
@@ -42,9 +42,9 @@ struct Take<'a, 'b> {
 }
 
 /// The answer, and what the lane remembers of it: token, registration and ids.
-pub(super) fn take(step: &mut Step<'_>, taking: &Taking) -> (TakeReply, String) {
+pub(super) fn take(edit: &mut Edit<'_>, taking: &Taking) -> (TakeReply, String) {
     let asked = taking.queues.iter().map(|(queue, most)| Asked {
-        running: step.state.data.count(queue, "running"),
+        running: edit.state.data.count(queue, "running"),
         queue: queue.clone(),
         most: u64::from(*most),
         taken: 0,
@@ -55,17 +55,17 @@ pub(super) fn take(step: &mut Step<'_>, taking: &Taking) -> (TakeReply, String) 
     if let Some(registration) = &taking.registration {
         for asked in &asked {
             let name = waits_as(&asked.queue, taking.group.as_ref());
-            step.state.data.waiting.remove(&format!("{name}|{registration}"));
+            edit.state.data.waiting.remove(&format!("{name}|{registration}"));
         }
     }
     // Nobody but the last owner waits for a group.
     for asked in asked.iter().filter(|_| taking.group.is_some()) {
         let prefix = waits_as(&asked.queue, taking.group.as_ref()) + "|";
-        let waiting = &mut step.state.data.waiting;
+        let waiting = &mut edit.state.data.waiting;
         let former: Vec<_> = with_prefix(waiting, &prefix).take(64).cloned().collect();
         waiting.retain(|member| !former.contains(member));
     }
-    let mut take = Take { step, taking, asked, candidates: Vec::new(), meters: BTreeMap::new() };
+    let mut take = Take { edit, taking, asked, candidates: Vec::new(), meters: BTreeMap::new() };
     take.choose();
     let (token, jobs) = take.begin();
     let (registration, more) = take.wait(jobs.len() as u64);
@@ -76,15 +76,15 @@ pub(super) fn take(step: &mut Step<'_>, taking: &Taking) -> (TakeReply, String) 
 }
 
 /// The answer to a call that is sent again: the jobs that still run for it.
-pub(super) fn again(step: &Step<'_>, remembered: &str) -> TakeReply {
+pub(super) fn again(edit: &Edit<'_>, remembered: &str) -> TakeReply {
     let (head, ids) = remembered.split_once(' ').unwrap_or((remembered, ""));
     let (token, registration) = head.split_once('|').unwrap_or((head, ""));
     let runs = |id: &str| {
-        let record = step.job(id)?;
+        let record = edit.job(id)?;
         let ours = record.state == JobState::Running && record.token.to_string() == token;
-        let (id, settings) = (JobId::new(id).ok()?, step.settings(&record.queue));
+        let (id, settings) = (JobId::new(id).ok()?, edit.settings(&record.queue));
         let (lease, terms) = (settings.lease, settings.terms);
-        let (body, notes) = (step.state.data.body(&id), step.state.data.notes(&id));
+        let (body, notes) = (edit.state.data.body(&id), edit.state.data.notes(&id));
         ours.then_some(TakenJob { id, record, body, notes, lease, terms })
     };
     TakeReply::Taken {
@@ -102,18 +102,18 @@ impl Take<'_, '_> {
     /// How many a queue's own limits let begin.
     fn room(&mut self, at: usize) -> u64 {
         let asked = &mut self.asked[at];
-        let settings = self.step.settings(&asked.queue);
+        let settings = self.edit.settings(&asked.queue);
         if settings.shut || settings.paused || settings.pinned != self.taking.group.is_some() {
             return 0;
         }
         let mut room = 1_000_000_000;
-        if settings.concurrency > 0 && !self.step.state.data.is_broken(Breakage::ConcurrencyOff) {
+        if settings.concurrency > 0 && !self.edit.state.data.is_broken(Breakage::ConcurrencyOff) {
             room = u64::from(settings.concurrency).saturating_sub(asked.running + asked.taken);
         }
         if settings.limit > 0 && settings.window > 0 {
-            let kept = self.step.state.data.meters.get(&asked.queue).copied().unwrap_or_default();
+            let kept = self.edit.state.data.meters.get(&asked.queue).copied().unwrap_or_default();
             let (window, used) = self.meters.entry(asked.queue.clone()).or_insert(kept);
-            let (left, till) = allowance(window, used, settings.limit.into(), settings.window, self.step.now);
+            let (left, till) = allowance(window, used, settings.limit.into(), settings.window, self.edit.now);
             room = room.min(left);
             asked.till = (till > 0).then_some(till);
         }
@@ -133,12 +133,12 @@ impl Take<'_, '_> {
                 self.choose_of(at, &queue, group.as_str(), room);
                 continue;
             }
-            if self.step.settings(&queue).grouped {
+            if self.edit.settings(&queue).grouped {
                 self.choose_groups(at, &queue, room);
                 continue;
             }
             let (prefix, bound) = (format!("{queue}|"), self.bound(&queue));
-            let found = with_prefix(&self.step.state.data.ready, &prefix)
+            let found = with_prefix(&self.edit.state.data.ready, &prefix)
                 .take_while(|member| bound.as_ref().is_none_or(|bound| *member < bound))
                 .take(room as usize);
             let candidates = found.map(|member| Candidate {
@@ -153,14 +153,14 @@ impl Take<'_, '_> {
 
     /// The next jobs of a group, for its owner.
     fn choose_of(&mut self, at: usize, queue: &QueueName, name: &str, room: u64) {
-        let (settings, now) = (self.step.settings(queue), self.step.now);
-        let group = &mut self.step.group(queue, name).group;
+        let (settings, now) = (self.edit.settings(queue), self.edit.now);
+        let group = &mut self.edit.group(queue, name).group;
         if group.paused {
             return;
         }
         let free = room.min(group.ready).min(allowance_of(group, &settings, now).0);
         let key = format!("{queue}|{name}|");
-        let found = with_prefix(&self.step.state.data.ready, &key).take(free as usize);
+        let found = with_prefix(&self.edit.state.data.ready, &key).take(free as usize);
         let candidates: Vec<_> = found
             .map(|member| Candidate {
                 id: member[key.len() + 17..].to_owned(),
@@ -171,14 +171,14 @@ impl Take<'_, '_> {
             .collect();
         let missing = free - candidates.len() as u64;
         self.candidates.extend(candidates);
-        self.step.group(queue, name).group.ready -= missing;
+        self.edit.group(queue, name).group.ready -= missing;
     }
 
     /// The groups whose turn it is: the least tag first, a job each, and round again.
     fn choose_groups(&mut self, at: usize, queue: &QueueName, room: u64) {
-        let settings = self.step.settings(queue);
+        let settings = self.edit.settings(queue);
         let prefix = format!("{queue}|");
-        let found: Vec<_> = with_prefix(&self.step.state.data.turns, &prefix)
+        let found: Vec<_> = with_prefix(&self.edit.state.data.turns, &prefix)
             .take(room.min(GROUPS) as usize)
             .cloned()
             .collect();
@@ -186,16 +186,16 @@ impl Take<'_, '_> {
         let mut line: Vec<(String, u64, u64, u64)> = Vec::new();
         for member in found {
             let name = member[prefix.len() + 15..].to_owned();
-            let now = self.step.now;
-            let group = &mut self.step.group(queue, &name).group;
+            let now = self.edit.now;
+            let group = &mut self.edit.group(queue, &name).group;
             if group.place == Place::InLine && format!("{prefix}{:014x}|{name}", group.tag) == member {
                 let free = group.ready.min(allowance_of(group, &settings, now).0);
                 line.push((name, group.tag, 0, free));
             } else {
-                self.step.state.data.turns.remove(&member);
+                self.edit.state.data.turns.remove(&member);
             }
         }
-        let (mut sequence, mut turn) = (Vec::new(), self.step.turn_of(queue));
+        let (mut sequence, mut turn) = (Vec::new(), self.edit.turn_of(queue));
         while (sequence.len() as u64) < room && !line.is_empty() {
             let (name, tag, taken, free) = line.remove(0);
             if taken >= free {
@@ -205,7 +205,7 @@ impl Take<'_, '_> {
                 turn = tag;
                 self.asked[at].turned = Some(turn);
             }
-            let group = &mut self.step.group(queue, &name).group;
+            let group = &mut self.edit.group(queue, &name).group;
             group.tag += group.turn();
             let tag = group.tag;
             sequence.push(name.clone());
@@ -213,19 +213,19 @@ impl Take<'_, '_> {
             line.insert(behind, (name, tag, taken + 1, free));
         }
         if self.asked[at].turned.is_some() {
-            self.step.state.data.turns_given.insert(queue.clone(), turn);
+            self.edit.state.data.turns_given.insert(queue.clone(), turn);
         }
         let mut taken: BTreeMap<String, usize> = BTreeMap::new();
         for name in sequence {
             let key = format!("{queue}|{name}|");
             let nth = taken.entry(name.clone()).or_default();
-            let member = with_prefix(&self.step.state.data.ready, &key).nth(*nth).cloned();
+            let member = with_prefix(&self.edit.state.data.ready, &key).nth(*nth).cloned();
             *nth += 1;
             if let Some(member) = member {
                 let id = member[key.len() + 17..].to_owned();
                 self.candidates.push(Candidate { id, member, of: at, group: Some(name) });
             } else {
-                let group = &mut self.step.group(queue, &name).group;
+                let group = &mut self.edit.group(queue, &name).group;
                 group.ready = group.ready.saturating_sub(1);
             }
         }
@@ -236,29 +236,29 @@ impl Take<'_, '_> {
         if candidates.is_empty() {
             return (None, Vec::new());
         }
-        let token = if self.step.state.data.is_broken(Breakage::TokensRepeat) {
-            self.step.state.data.token()
+        let token = if self.edit.state.data.is_broken(Breakage::TokensRepeat) {
+            self.edit.state.data.token()
         } else {
-            Token(self.step.mint())
+            Token(self.edit.mint())
         };
         let (mut jobs, mut bytes) = (Vec::new(), 0);
         for Candidate { id, member, of, group } in candidates {
             let queue = self.asked[of].queue.clone();
-            let settings = self.step.settings(&queue);
+            let settings = self.edit.settings(&queue);
             if bytes > FULL {
                 if let Some(name) = group {
-                    let touched = self.step.group(&queue, &name);
+                    let touched = self.edit.group(&queue, &name);
                     let back = touched.group.tag.saturating_sub(touched.group.turn());
                     touched.group.tag = back.max(touched.tag_before);
                 }
                 continue;
             }
-            self.step.state.data.ready.remove(&member);
+            self.edit.state.data.ready.remove(&member);
             if let Some(name) = &group {
-                let group = &mut self.step.group(&queue, name).group;
+                let group = &mut self.edit.group(&queue, name).group;
                 group.ready = group.ready.saturating_sub(1);
             }
-            let Some(mut job) = self.step.job(&id).filter(|job| job.state == JobState::Ready) else {
+            let Some(mut job) = self.edit.job(&id).filter(|job| job.state == JobState::Ready) else {
                 continue;
             };
             let Ok(id) = JobId::new(&id) else { continue };
@@ -267,25 +267,25 @@ impl Take<'_, '_> {
             job.token = token;
             job.attempts += 1;
             job.node = self.taking.node.to_string();
-            self.step.put(id.as_str(), &job);
-            self.step.tell_begun(&id, &mut job);
-            self.step.state.data.leases.insert(id.as_str(), self.step.now + settings.lease);
-            self.step.arm(self.step.now + settings.lease);
+            self.edit.put(id.as_str(), &job);
+            self.edit.tell_begun(&id, &mut job);
+            self.edit.state.data.leases.insert(id.as_str(), self.edit.now + settings.lease);
+            self.edit.arm(self.edit.now + settings.lease);
             self.asked[of].taken += 1;
             if let Some(name) = &group {
-                let off = self.step.state.data.is_broken(Breakage::GroupLimitOff);
-                let group = &mut self.step.group(&queue, name).group;
+                let off = self.edit.state.data.is_broken(Breakage::GroupLimitOff);
+                let group = &mut self.edit.group(&queue, name).group;
                 group.running += 1;
                 if limit_of(group, &settings).0 > 0 && !off {
                     group.used += 1;
                 }
             }
-            let (body, notes) = (self.step.state.data.body(&id), self.step.state.data.notes(&id));
+            let (body, notes) = (self.edit.state.data.body(&id), self.edit.state.data.notes(&id));
             bytes += body.len() + notes.len();
             let (lease, terms) = (settings.lease, settings.terms);
             jobs.push(TakenJob { id, record: job, body, notes, lease, terms });
         }
-        self.step.place_groups();
+        self.edit.place_groups();
         ((!jobs.is_empty()).then_some(token), jobs)
     }
 
@@ -295,24 +295,24 @@ impl Take<'_, '_> {
         for at in 0..self.asked.len() {
             let (queue, taken) = (self.asked[at].queue.clone(), self.asked[at].taken);
             if taken > 0 {
-                self.step.state.data.add_count(&queue, "running", taken as i64);
+                self.edit.state.data.add_count(&queue, "running", taken as i64);
                 if let Some((window, used)) = self.meters.get_mut(&queue) {
                     *used += taken;
-                    self.step.state.data.meters.insert(queue.clone(), (*window, *used));
+                    self.edit.state.data.meters.insert(queue.clone(), (*window, *used));
                 }
             }
             let can = self.room(at) > 0
                 && match &self.taking.group {
                     Some(name) => {
-                        let group = &self.step.group(&queue, name.as_str()).group;
+                        let group = &self.edit.group(&queue, name.as_str()).group;
                         group.place == Place::InLine && group.ready > 0
                     }
-                    None => self.step.has_ready(&queue, self.bound(&queue).as_deref()),
+                    None => self.edit.has_ready(&queue, self.bound(&queue).as_deref()),
                 };
-            let settings = self.step.settings(&queue);
+            let settings = self.edit.settings(&queue);
             if let Some(till) = self.asked[at].till.filter(|_| !settings.paused && !settings.shut) {
-                self.step.state.data.timers.insert(format!("g:{queue}"), till);
-                self.step.arm(till);
+                self.edit.state.data.timers.insert(format!("g:{queue}"), till);
+                self.edit.arm(till);
             }
             if took < u64::from(self.taking.want) && taken < self.asked[at].most {
                 if can {
@@ -330,17 +330,17 @@ impl Take<'_, '_> {
             let until = self.taking.until.map(|until| format!("f{:011x}", LAST.saturating_sub(until)));
             let Taking { node, slots, .. } = self.taking;
             let registration =
-                format!("{}{:014x}|{node}|{slots}", until.unwrap_or_default(), self.step.mint());
+                format!("{}{:014x}|{node}|{slots}", until.unwrap_or_default(), self.edit.mint());
             for queue in waits {
                 let name = waits_as(&queue, self.taking.group.as_ref());
-                self.step.state.data.waiting.insert(format!("{name}|{registration}"));
+                self.edit.state.data.waiting.insert(format!("{name}|{registration}"));
             }
             registration.into()
         });
         for queue in others {
-            self.step.wake(&queue, 1);
+            self.edit.wake(&queue, 1);
         }
-        self.step.tell_duty();
+        self.edit.tell_duty();
         (registration, more)
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
+use super::edit::Edit;
 use super::group::Place;
-use super::step::Step;
 use crate::model::id::{NodeName, QueueName};
 use crate::model::record::State as JobState;
 use crate::store::{Breakage, Ticked};
@@ -38,9 +38,9 @@ struct Tally {
     children: usize,
 }
 
-pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Ticked {
-    let (now, mut grace) = (step.now, step.grace());
-    let meta = &mut step.state.data.meta;
+pub(super) fn tick(mut edit: Edit<'_>, node: &NodeName, limits: &Limits) -> Ticked {
+    let (now, mut grace) = (edit.now, edit.grace());
+    let meta = &mut edit.state.data.meta;
     let other = !meta.duty.is_empty() && meta.duty != node.as_str();
     if !limits.off_duty && other && now < meta.armed + LATE && meta.armed < now + ASTRAY {
         return Ticked::OnDuty(meta.armed + LATE - now);
@@ -54,20 +54,20 @@ pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Tick
     } else if now >= grace {
         meta.spared = 0;
     }
-    let timers = step.state.data.timers.until(now, limits.most);
+    let timers = edit.state.data.timers.until(now, limits.most);
     let mut tally = Tally { children: limits.most, ..Tally::default() };
     if now >= grace {
-        step.reap(limits.most, &mut tally);
+        edit.reap(limits.most, &mut tally);
     }
     tally.more |= timers.len() == limits.most;
     for member in timers {
-        step.timer_is_due(&member, &mut tally);
+        edit.timer_is_due(&member, &mut tally);
     }
-    tally.more |= step.wake_again();
-    step.disarm();
+    tally.more |= edit.wake_again();
+    edit.disarm();
     let Tally { lost, promoted, gone, mut more, .. } = tally;
     let node = node.to_string();
-    let (data, earliest) = step.flush_and_keep();
+    let (data, earliest) = edit.flush_and_keep();
     if earliest.is_some_and(|earliest| earliest <= now) {
         // Nodes that do not hear have used up its patience: the next one begins with the first queue.
         more = true;
@@ -90,7 +90,7 @@ pub(super) fn tick(mut step: Step<'_>, node: &NodeName, limits: &Limits) -> Tick
     Ticked::Done { next: next - now, lost, promoted, gone }
 }
 
-impl Step<'_> {
+impl Edit<'_> {
     /// Takes the leases that are over.
     fn reap(&mut self, most: usize, tally: &mut Tally) {
         let (mut till, data) = (self.now, &self.state.data);

@@ -1,7 +1,7 @@
 //! Nodes that wait for jobs are woken.
 
+use super::edit::{Edit, Stir};
 use super::state::with_prefix;
-use super::step::{Step, Stir};
 use crate::model::id::{GroupName, QueueName};
 use crate::store::Hint;
 
@@ -10,7 +10,7 @@ const OWNERS: usize = 4_096;
 /// Those that wait are looked at by eight.
 const PAGE: usize = 8;
 
-impl Step<'_> {
+impl Edit<'_> {
     pub(super) fn wake(&mut self, queue: &QueueName, count: u64) {
         self.wake_as(queue, None, count);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value;
+use tenure_steps::Letters;
 
 use crate::model::id::Incarnation;
 use crate::model::queue::Terms;
@@ -61,6 +62,14 @@ impl Values {
             "NOTOKENS" => Err(StoreError::NoTokens),
             other => Err(StoreError::damaged(format!("{call} answered {other:?}"))),
         }
+    }
+
+    /// The next value, a letter for each of so many items.
+    pub(super) fn letters<T: Letters>(&mut self, items: usize) -> Result<Vec<T>> {
+        let row = self.bytes()?;
+        let read: Option<Vec<_>> = row.iter().map(|letter| T::of_letter(*letter)).collect();
+        let read = read.filter(|read| read.len() == items);
+        read.ok_or_else(|| self.unexpected("a letter for each item", &Value::BulkString(row.to_vec())))
     }
 
     pub(super) fn list(&mut self) -> Result<Self> {

@@ -5,6 +5,7 @@ use tenure_connection::{KeyedScript, Script, ScriptFile, scripts};
 use tenure_steps::{Parts, ScriptPatch, parts};
 
 use super::keys::{Keys, NAMES};
+use crate::store::{AddReply, SettleReply, SteerReply};
 
 /// The source of the scripts' time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +20,16 @@ pub(super) enum Clock {
 scripts! {
     /// All scripts of one set.
     pub(super) struct Scripts in "../lua/" {
-        add = "add-14",
-        attest = "attest-13",
+        add = "add-14" answers AddReply,
+        attest = "attest-13" answers SettleReply,
         boot = "boot-1",
         declare = "declare-10",
-        extend = "extend-4",
+        extend = "extend-4" answers SettleReply,
         figures = "figures-5",
         peek = "peek-8",
         recover = "recover-1",
-        settle = "settle-14",
-        steer = "steer-13",
+        settle = "settle-14" answers SettleReply,
+        steer = "steer-13" answers SteerReply,
         take = "take-13",
         tick = "tick-13",
         watch = "watch-4",
@@ -126,6 +127,11 @@ mod tests {
                 assert!(!used, "{} uses {name}, which it does not declare", file.name());
             }
         }
+    }
+
+    #[test]
+    fn headers_name_the_declared_letters_of_answers() {
+        assert_eq!(tenure_steps::strange_letters(Scripts::FILES), Vec::<String>::new());
     }
 
     #[test]

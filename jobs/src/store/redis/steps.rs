@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use redis::Value;
 use tenure_connection::{Call, Version};
+use tenure_steps::Letters;
 use tokio::sync::mpsc;
 
 use super::RedisStore;
@@ -17,7 +18,7 @@ use crate::model::record::Record;
 use crate::store::{
     AddReply, Adding, Attesting, Booted, Ends, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Request,
     Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked,
-    Watching, letters,
+    Watching,
 };
 
 /// The size of a page when what runs in a queue has its lease anew.
@@ -31,11 +32,6 @@ impl RedisStore {
     async fn command(&self, name: &'static str, command: &redis::Cmd) -> Result<Values> {
         let value = self.guarded.command(command).await.map_err(failed)?;
         Values::of(name, value)
-    }
-
-    /// Reads a letter for each of `count` items, the last value of an answer.
-    fn letters<T>(mut values: Values, count: usize, read: fn(u8) -> Result<T>) -> Result<Vec<T>> {
-        letters::all(&values.bytes()?, count, read)
     }
 }
 
@@ -130,7 +126,7 @@ impl Store for RedisStore {
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
         let mut call = self.scripts.add.call(&[self.keys.lane(&lane.name)]);
         let token = adding.token.map(|token| token.to_string()).unwrap_or_default();
-        call.arg(inc.0).arg(lane.number).arg(adding.mode.letter().to_string()).arg(token);
+        call.arg(inc.0).arg(lane.number).arg(&[adding.mode.letter()][..]).arg(token);
         let (mut numbers, mut kinds) = (HashMap::new(), Vec::new());
         let kind_of: Vec<u8> = adding
             .jobs
@@ -152,7 +148,7 @@ impl Store for RedisStore {
         call.arg(&kind_of[..]);
         call.args(adding.jobs.iter().map(|job| job.id.as_str()));
         call.args(adding.jobs.iter().map(|job| &job.body[..]));
-        Self::letters(self.send("add", &call).await?, adding.jobs.len(), letters::add_reply)
+        self.send("add", &call).await?.letters(adding.jobs.len())
     }
 
     async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
@@ -207,7 +203,7 @@ impl Store for RedisStore {
         for (_, first, second) in &words {
             call.arg(&first[..]).arg(&second[..]);
         }
-        Self::letters(self.send("settle", &call).await?, jobs.len(), letters::settle_reply)
+        self.send("settle", &call).await?.letters(jobs.len())
     }
 
     async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
@@ -217,7 +213,7 @@ impl Store for RedisStore {
         call.args(jobs.iter().map(|(id, _)| id.as_str()));
         let mut values = self.send("extend", &call).await?;
         let lease = values.number()?;
-        Ok(Extended { lease, replies: Self::letters(values, jobs.len(), letters::settle_reply)? })
+        Ok(Extended { lease, replies: values.letters(jobs.len())? })
     }
 
     async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
@@ -236,7 +232,7 @@ impl Store for RedisStore {
         }
         let mut values = self.send("attest", &call).await?;
         let lease = values.number()?;
-        Ok(Extended { lease, replies: Self::letters(values, jobs.len(), letters::settle_reply)? })
+        Ok(Extended { lease, replies: values.letters(jobs.len())? })
     }
 
     async fn tick(
@@ -274,7 +270,7 @@ impl Store for RedisStore {
         for (letter, of, argument) in requests.iter().map(Request::words) {
             call.arg(letter.to_string()).arg(of).arg(argument);
         }
-        Self::letters(self.send("steer", &call).await?, requests.len(), letters::steer_reply)
+        self.send("steer", &call).await?.letters(requests.len())
     }
 
     async fn watch(

@@ -1,4 +1,4 @@
-//! A step on the data: places that jobs leave and enter, and the groups, wake-ups and news that follow from it.
+//! What a step does to the data: places that jobs leave and enter, and the groups, wake-ups and news that follow.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -64,7 +64,7 @@ pub(super) struct Stir {
     pub(super) owners: Vec<String>,
 }
 
-pub(super) struct Step<'a> {
+pub(super) struct Edit<'a> {
     pub(super) state: &'a mut State,
     pub(super) now: u64,
     minted: Option<u64>,
@@ -80,7 +80,7 @@ pub(super) struct Step<'a> {
     pub(super) patience: u32,
 }
 
-impl<'a> Step<'a> {
+impl<'a> Edit<'a> {
     /// Checks the caller's incarnation.
     pub(super) fn begin(state: &'a mut State, now: u64, inc: Incarnation) -> Result<Self> {
         if state.server != state.blessed {
