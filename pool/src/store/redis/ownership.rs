@@ -136,6 +136,7 @@ letters! {
 
 letters! {
     /// begin's answer for one worker.
+    #[derive(Clone, Copy)]
     pub(super) enum Heard {
         /// An answer for each job follows.
         b'O': Yes,
@@ -147,16 +148,16 @@ letters! {
 }
 
 letters! {
-    /// begin's answer for one job, with the record and the payload, and with the header and the bytes of a checkpoint.
+    /// begin's answer for one job, with the record and the payload, and with a checkpoint that can be read.
     pub(super) enum Begun {
         /// The worker runs the job.
         b'B': Plain(Bytes, Bytes),
         /// The worker runs the job, and notifications wait.
         b'N': Waiting(Bytes, Bytes),
         /// The worker runs the job, which has a checkpoint.
-        b'C': Saved(Bytes, Bytes, Bytes, Bytes),
+        b'C': Saved(Bytes, Bytes, Option<Box<Checkpoint>>),
         /// The worker runs the job, which has a checkpoint, and notifications wait.
-        b'D': SavedWaiting(Bytes, Bytes, Bytes, Bytes),
+        b'D': SavedWaiting(Bytes, Bytes, Option<Box<Checkpoint>>),
         /// The answer is full.
         b'L': Full,
         /// The worker does not own the job under the token.
@@ -193,12 +194,8 @@ fn begun(answer: Begun, asked: (WorkerId, Token)) -> Result<BeginReply> {
     let (waiting, stored, payload, checkpoint) = match answer {
         Begun::Plain(record, payload) => (false, record, payload, None),
         Begun::Waiting(record, payload) => (true, record, payload, None),
-        Begun::Saved(record, payload, header, bytes) => {
-            (false, record, payload, Checkpoint::parse(&header, bytes))
-        }
-        Begun::SavedWaiting(record, payload, header, bytes) => {
-            (true, record, payload, Checkpoint::parse(&header, bytes))
-        }
+        Begun::Saved(record, payload, checkpoint) => (false, record, payload, checkpoint),
+        Begun::SavedWaiting(record, payload, checkpoint) => (true, record, payload, checkpoint),
         Begun::Full => return Ok(BeginReply::Full),
         Begun::Refused => return Ok(BeginReply::Refused),
     };
@@ -210,7 +207,7 @@ fn begun(answer: Begun, asked: (WorkerId, Token)) -> Result<BeginReply> {
             &Value::BulkString(stored.to_vec()),
         ));
     }
-    Ok(BeginReply::Begun { record, waiting, payload, checkpoint: checkpoint.map(Box::new) })
+    Ok(BeginReply::Begun { record, waiting, payload, checkpoint })
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -12,7 +12,7 @@ use tenure_streaming::EntryId;
 use crate::model::id::{DispatchId, JobKey, Revision, Token, WorkerId};
 use crate::model::level::TooOld;
 use crate::model::member::Member;
-use crate::store::{Outcome, Refusal, Rest, Result, StoreError};
+use crate::store::{Checkpoint, Outcome, Refusal, Rest, Result, StoreError};
 
 pub(super) fn unexpected(call: &'static str, expected: &'static str, answer: &Value) -> StoreError {
     Unexpected::new(call, expected, answer).into()
@@ -212,6 +212,14 @@ impl More<String, StoreError> for Values {
 impl More<Values, StoreError> for Values {
     fn more(&mut self) -> Result<Values> {
         self.list()
+    }
+}
+
+/// The header and the bytes of a checkpoint. `None`: the header cannot be read.
+impl More<Option<Box<Checkpoint>>, StoreError> for Values {
+    fn more(&mut self) -> Result<Option<Box<Checkpoint>>> {
+        let header = self.bytes()?;
+        Ok(Checkpoint::parse(&header, self.bytes()?).map(Box::new))
     }
 }
 
