@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::batcher::is_of_an_item;
 use super::call::Call;
 use super::effect::{Effect, Notice};
 use super::input::{Answer, ReplyTo};
 use super::lease::Timing;
 use super::time::{Jitter, Time};
-use crate::model::id::{Incarnation, NodeName, WorkerId};
+use crate::model::id::{Incarnation, JobKey, NodeName, WorkerId};
 use crate::model::settings::{Given, HASH_KEYS, Settings};
 use crate::mutation::Mutations;
+use crate::store::{Result, StoreError};
 
 /// The pause before a failed or impossible action is tried again.
 pub(crate) const RETRY: Duration = Duration::from_millis(100);
@@ -118,6 +120,18 @@ impl Ctx {
 
     pub(crate) fn report(&mut self, notice: Notice) {
         self.out.push(Effect::Report(notice));
+    }
+
+    /// A call has failed. Reports only news, and names the key of an item that was set aside.
+    pub(crate) fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
+        match key {
+            _ if !news && is_of_an_item(&error) => Ok(()),
+            Some(key) if is_of_an_item(&error) => {
+                self.report(Notice::SetAside { key, error });
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 
     pub(crate) fn reply(&mut self, to: ReplyTo, answer: Answer) {

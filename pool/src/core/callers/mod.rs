@@ -1,10 +1,11 @@
-//! Commands of the node's users: dispatches, requests about single jobs, and asks of their owners.
+//! Commands of the node's users: dispatches, and requests about single jobs.
 
-pub(super) mod asking;
+mod asking;
 pub(super) mod dispatching;
+mod line;
 mod notifying;
-mod refusing;
 mod request;
 pub(super) mod requests;
 mod steering;
-pub(super) mod updating;
+mod stopping;
+mod updating;

@@ -2,37 +2,35 @@
 
 use bytes::Bytes;
 
+use super::asking::Question;
+use super::line::Kind;
 use super::steering::Steering;
+use super::updating::Update;
 use crate::core::ctx::RETRY;
-use crate::core::input::{ReplyTo, Until};
+use crate::core::input::{Answer, Until};
 use crate::core::time::Time;
 use crate::error::Error;
-use crate::model::id::{DispatchId, Incarnation, JobKey, WorkerId};
+use crate::model::id::{DispatchId, JobKey, WorkerId};
 use crate::store::{DispatchItem, STOP_FAILED};
 
-/// The kinds of request about a job.
-#[derive(Clone, Debug)]
+/// The kinds of request about a job. Boxed ones are rare.
+#[derive(Debug)]
 pub(super) enum Want {
     Stop(Stop),
+    /// With the job that is started with it if there is none.
     Notify {
         body: Bytes,
-        start: Option<Box<Starting>>,
+        start: Option<Box<DispatchItem>>,
     },
-    Unpark(Unpark),
-    /// Boxed: most requests are none.
+    /// The dispatch that is parked, and since when, once they are known.
+    Unpark(Option<(DispatchId, u64)>),
     Steer(Box<Steering>),
-}
-
-/// The job that is started with a notification if there is none.
-#[derive(Clone, Debug)]
-pub(super) struct Starting {
-    pub(super) item: DispatchItem,
-    /// A call without an answer may have accepted it.
-    pub(super) in_doubt: bool,
+    Update(Box<Update>),
+    Ask(Box<Question>),
 }
 
 /// A stop on its way.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Stop {
     /// The dispatch to end, once it is known.
     pub(super) id: Option<DispatchId>,
@@ -43,26 +41,9 @@ pub(super) struct Stop {
     pub(super) heard: bool,
     /// The error of the stop handler.
     pub(super) failed: Option<String>,
-    /// A call without an answer may have carried it out.
-    pub(super) in_doubt: bool,
 }
 
-impl Stop {
-    pub(super) fn new(id: Option<DispatchId>, until: Until) -> Self {
-        Self { id, until, watched: false, heard: false, failed: None, in_doubt: false }
-    }
-}
-
-/// An un-parking on its way.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Unpark {
-    /// The dispatch that is parked, and since when, once they are known.
-    pub(super) parked: Option<(DispatchId, u64)>,
-    /// A call without an answer may have carried it out.
-    pub(super) in_doubt: bool,
-}
-
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Request {
     pub(super) key: JobKey,
     pub(super) want: Want,
@@ -73,7 +54,9 @@ pub(super) struct Request {
     /// The state of the look for its record.
     pub(super) look: Look,
     /// A call without an answer may have carried it out.
-    pub(super) unanswered: bool,
+    pub(super) in_doubt: bool,
+    /// The same, looks counted.
+    unanswered: bool,
 }
 
 /// How far the look at a job's record has come.
@@ -88,16 +71,37 @@ pub(super) enum Look {
 
 impl Request {
     pub(super) fn new(key: JobKey, want: Want, owner: Option<WorkerId>, deadline: Time) -> Self {
-        Self { key, want, owner, deadline, next: None, look: Look::Idle, unanswered: false }
+        let (next, look) = (None, Look::Idle);
+        Self { key, want, owner, deadline, next, look, in_doubt: false, unanswered: false }
     }
 
-    /// The bytes that it brings into a call, besides its key.
-    pub(super) fn bytes(&self) -> usize {
+    /// A call of this kind with it has failed.
+    pub(super) fn failed(&mut self, kind: Kind, unanswered: bool) {
+        self.unanswered |= unanswered;
+        self.in_doubt |= unanswered && !kind.is_look();
+        if let Want::Ask(question) = &mut self.want {
+            question.failed(unanswered);
+        }
+    }
+
+    /// Whether an earlier call may have carried it out, if one of this kind is refused.
+    pub(super) fn may_be_done(&self, kind: Kind) -> bool {
         match &self.want {
-            Want::Notify { body, start } => {
-                body.len() + start.as_ref().map_or(0, |start| start.item.payload.len())
-            }
-            _ => 0,
+            Want::Ask(question) => kind.is_look() || question.sent,
+            Want::Update(_) => self.in_doubt,
+            _ => self.unanswered,
+        }
+    }
+
+    /// Its answer, if it ends with this error.
+    pub(super) fn refused(&self, error: Error) -> Answer {
+        match &self.want {
+            Want::Stop(_) => Answer::Stopped(Err(error)),
+            Want::Notify { .. } => Answer::Notified(Err(error)),
+            Want::Unpark(_) => Answer::Unparked(Err(error)),
+            Want::Steer(_) => Answer::Steered(Err(error)),
+            Want::Update(_) => Answer::Updated(Err(error)),
+            Want::Ask(question) => Answer::Asked(Err(question.or_unknown(error.into()))),
         }
     }
 
@@ -119,19 +123,6 @@ impl Request {
         let waits = !std::mem::replace(&mut stop.heard, true) && now + RETRY < self.deadline;
         (!waits).then_some(Ok(()))
     }
-}
-
-/// The request of each item of a call in flight, in order.
-#[derive(Debug, Default)]
-pub(super) struct InFlight {
-    pub(super) finds: Vec<ReplyTo>,
-    pub(super) stops: Vec<ReplyTo>,
-    pub(super) notes: Vec<ReplyTo>,
-    pub(super) starts: Vec<ReplyTo>,
-    pub(super) unparks: Vec<ReplyTo>,
-    pub(super) steers: Vec<ReplyTo>,
-    /// The incarnation that the records are looked for in, if it was in phase N by then.
-    pub(super) settled_in: Option<Incarnation>,
 }
 
 pub(super) fn bad_record(key: &JobKey) -> Error {

@@ -9,19 +9,20 @@
 
 use std::time::Duration;
 
+use super::line::Kind;
 use super::request::{Request, Want, bad_record};
-use super::requests::{Requests, send};
+use super::requests::{Requests, SMALL};
 use crate::core::call::Call;
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::input::ReplyTo;
 use crate::core::time::Time;
 use crate::error::Error;
-use crate::model::id::{DispatchId, JobKey, Token};
+use crate::model::id::{DispatchId, Token};
 use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
 use crate::store;
-use crate::store::{SteerItem, SteerReply, StoreError, Way};
+use crate::store::{SteerItem, SteerReply, Way};
 
 /// How often an owner is told that has not ended the run.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(50);
 
 /// A steer of a job, on its way.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Steering {
     way: Way,
     /// Why it is parked or paused.
@@ -66,19 +67,6 @@ impl Seen {
 }
 
 impl Requests {
-    pub(in crate::core) fn steer(
-        &mut self,
-        to: ReplyTo,
-        key: JobKey,
-        (way, reason): (Way, String),
-        deadline: Time,
-    ) {
-        let steering = Steering { way, reason, first: None, seen: None, told: None, looks: 0 };
-        self.timers.insert((deadline, to));
-        self.open.insert(to, Request::new(key, Want::Steer(Box::new(steering)), None, deadline));
-        self.find(to);
-    }
-
     /// The record of the job, looked at.
     pub(super) fn on_record_to_steer(&mut self, ctx: &mut Ctx, to: ReplyTo, record: &Record) {
         let Some(request) = self.open.get_mut(&to) else { return };
@@ -93,16 +81,16 @@ impl Requests {
         let (waits, is_paused) =
             (matches!(record.state, JobState::Queued | JobState::Parked), record.is_paused());
         match steering.way {
-            Way::Pause if record.is_paused_for(&steering.reason) => return self.finish(ctx, to, Ok(())),
-            _ if steering.was_done(record) => return self.finish(ctx, to, Ok(())),
-            Way::Home | Way::Elsewhere if went_on => return self.finish(ctx, to, Ok(())),
-            Way::Now if went_on && (is_paused || !waits) => return self.finish(ctx, to, Ok(())),
+            Way::Pause if record.is_paused_for(&steering.reason) => return self.done(ctx, to),
+            _ if steering.was_done(record) => return self.done(ctx, to),
+            Way::Home | Way::Elsewhere if went_on => return self.done(ctx, to),
+            Way::Now if went_on && (is_paused || !waits) => return self.done(ctx, to),
             // Its pause is there, or is over sooner than is wanted.
             Way::Resume | Way::Pause if is_paused => {}
             Way::Resume if record.state == JobState::Parked => return self.refuse(ctx, to, Error::Parked),
-            Way::Resume => return self.finish(ctx, to, Ok(())),
+            Way::Resume => return self.done(ctx, to),
             _ if is_paused => return self.refuse(ctx, to, Error::Paused),
-            Way::Park if record.state == JobState::Parked => return self.finish(ctx, to, Ok(())),
+            Way::Park if record.state == JobState::Parked => return self.done(ctx, to),
             Way::Now if !waits => return self.refuse(ctx, to, Error::NotWaiting),
             Way::Home | Way::Elsewhere if record.state == JobState::Parked => {
                 return self.refuse(ctx, to, Error::Parked);
@@ -116,78 +104,54 @@ impl Requests {
                 let look = (ctx.now + steering.pause()).min(at + AGAIN);
                 self.wait_until(to, Some(look));
             }
-            _ => self.steers.push(to),
+            _ => self.push(Kind::Steer, to),
         }
     }
 
-    pub(in crate::core) fn on_steered(&mut self, ctx: &mut Ctx, replies: &[SteerReply]) {
-        self.steers.answered();
-        for (to, reply) in std::mem::take(&mut self.in_flight.steers).into_iter().zip(replies) {
-            let Some(Request { want: Want::Steer(steering), .. }) = self.open.get_mut(&to) else { continue };
-            match reply {
-                SteerReply::Told => {
-                    let told = steering.seen.map(|seen| (seen.token, ctx.now));
-                    (steering.told, steering.looks) = (told, 0);
-                    let pause = steering.pause();
-                    self.wait_until(to, Some(ctx.now + pause));
-                }
-                SteerReply::Parked | SteerReply::Paused
-                    if steering.is_done_at_rest(*reply == SteerReply::Paused) =>
-                {
-                    self.finish(ctx, to, Ok(()));
-                }
-                SteerReply::Paused if steering.way != Way::Pause => self.refuse(ctx, to, Error::Paused),
-                SteerReply::Parked if steering.way != Way::Park => self.refuse(ctx, to, Error::Parked),
-                SteerReply::Queued | SteerReply::Parked | SteerReply::Paused => self.finish(ctx, to, Ok(())),
-                SteerReply::Changed => self.wait_until(to, Some(ctx.now + FIRST)),
-                SteerReply::Stopping | SteerReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
-                SteerReply::Recovering => self.wait_until(to, Some(ctx.now + RETRY)),
-                SteerReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
+    pub(super) fn on_steered(&mut self, ctx: &mut Ctx, to: ReplyTo, reply: SteerReply) {
+        let Some(Request { want: Want::Steer(steering), .. }) = self.open.get_mut(&to) else { return };
+        match reply {
+            SteerReply::Told => {
+                let told = steering.seen.map(|seen| (seen.token, ctx.now));
+                (steering.told, steering.looks) = (told, 0);
+                let pause = steering.pause();
+                self.wait_until(to, Some(ctx.now + pause));
             }
+            SteerReply::Parked | SteerReply::Paused
+                if steering.is_done_at_rest(reply == SteerReply::Paused) =>
+            {
+                self.done(ctx, to);
+            }
+            SteerReply::Paused if steering.way != Way::Pause => self.refuse(ctx, to, Error::Paused),
+            SteerReply::Parked if steering.way != Way::Park => self.refuse(ctx, to, Error::Parked),
+            SteerReply::Queued | SteerReply::Parked | SteerReply::Paused => self.done(ctx, to),
+            SteerReply::Changed => self.wait_until(to, Some(ctx.now + FIRST)),
+            SteerReply::Stopping | SteerReply::Absent => self.refuse(ctx, to, Error::JobNotFound),
+            SteerReply::Recovering => self.retry(ctx, to),
+            SteerReply::Bad => self.refuse(ctx, to, |key| bad_record(&key)),
         }
-    }
-
-    /// The pool is stopping: no job is steered.
-    pub(in crate::core) fn on_steer_shut(&mut self, ctx: &mut Ctx) {
-        self.steers.answered();
-        for to in std::mem::take(&mut self.in_flight.steers) {
-            self.finish(ctx, to, Err(Error::ShuttingDown));
-        }
-    }
-
-    /// Returns whether the error is news, and the key of the first job.
-    pub(in crate::core) fn steer_again(
-        &mut self,
-        ctx: &mut Ctx,
-        error: &StoreError,
-    ) -> (bool, Option<JobKey>) {
-        let items = std::mem::take(&mut self.in_flight.steers);
-        let (whole, key) = (items.len(), self.first(&items));
-        let items = self.refused(ctx, items, error);
-        (self.steers.failed(ctx.now, items, whole, error), key)
     }
 
     pub(super) fn flush_steers(&mut self, ctx: &mut Ctx) {
-        let Some(batch) = self.steers.batch(ctx.now, |_| 1_536) else { return };
-        let open = |to: &ReplyTo| {
-            let Request { key, want: Want::Steer(steering), owner, .. } = self.open.get(to)? else {
-                return None;
-            };
+        let item = |request: &mut Request| {
+            let Request { key, want: Want::Steer(steering), owner, .. } = request else { return None };
             let (id, ..) = steering.first.clone()?;
             let Seen { token, since, pause_end, .. } = steering.seen?;
             let way = steering.way;
             // A pause that is made longer meanwhile is another one.
             let ends = || pause_end.map(|end| Paused::text("", Some(end), "")).unwrap_or_default();
             let reason = if way == Way::Resume { ends() } else { steering.reason.clone() };
-            Some((*to, SteerItem { key: key.clone(), id, token, since, way, guess: *owner, reason }))
+            Some(SteerItem { key: key.clone(), id, token, since, way, guess: *owner, reason })
         };
-        let (tos, items): (Vec<_>, Vec<_>) = batch.iter().filter_map(open).unzip();
-        self.in_flight.steers = tos;
-        send(ctx, &mut self.steers, items, |items| Call::Steer(store::Steer { items }));
+        self.send(ctx, Kind::Steer, SMALL, item, |_, items| Call::Steer(store::Steer { items }));
     }
 }
 
 impl Steering {
+    pub(super) fn new(way: Way, reason: String) -> Self {
+        Self { way, reason, first: None, seen: None, told: None, looks: 0 }
+    }
+
     /// Whether what is wanted has come to pass since the last look. It may be undone by now.
     fn was_done(&self, record: &Record) -> bool {
         let now = Seen::of(record);

@@ -8,14 +8,14 @@ use crate::core::callers::dispatching::Pool;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::Notice;
 
-use crate::core::batcher::{is_of_an_item, may_be_done};
+use crate::core::batcher::may_be_done;
 use crate::core::roles::sweeping::stops_again;
 use crate::core::worker::Worker;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::ticket::Ticket;
 use crate::store::{
-    Begin, BeginReply, Dispatch, NodeEvents, Outcome, Refusal, Release, Result, Save, Started, Stop,
-    StoreError, Swept, Take, Tell, TermReply, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
+    Begin, BeginReply, Dispatch, NodeEvents, Outcome, Refusal, Release, Result, Save, Started, StoreError,
+    Swept, Take, Tell, TermReply, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
 };
 
 /// The outcome in a node's stream that asks it to look at its schedules.
@@ -68,10 +68,7 @@ impl Engine {
                 return self.on_membership(done);
             }
             Done::Attest(..) | Done::Attend(..) => return self.on_attestation(done),
-            Done::Ask(..) | Done::LookAtAsked(..) | Done::Reply(..) | Done::ReadLast(..) => {
-                return self.on_asks(done);
-            }
-            Done::Update(..) | Done::LookToUpdate(..) => return self.on_updates(done),
+            Done::Reply(..) | Done::ReadLast(..) => return self.on_asks(done),
             Done::Begin(..)
             | Done::Started(..)
             | Done::Release(..)
@@ -90,7 +87,7 @@ impl Engine {
                 Err(error) => {
                     let key = first(items.iter().map(|item| &item.key));
                     let news = self.dispatching.send_again(&mut self.ctx, items, &error, may_be_done(&error));
-                    return self.heard(news, key, error);
+                    return self.ctx.heard(news, key, error);
                 }
             },
             Done::LookUp(look, answer) => {
@@ -109,52 +106,27 @@ impl Engine {
                     Err(error) => {
                         let key = first(tickets.iter().map(|ticket| &ticket.key));
                         let news = self.dispatching.look_again(now, tickets, &error);
-                        return self.heard(news, key, error);
+                        return self.ctx.heard(news, key, error);
                     }
                 }
             }
-            Done::FindOwners(_, answer) => match answer {
-                Ok(found) => {
-                    let normal = self.is_normal();
-                    self.requests.on_found(&mut self.ctx, found, normal);
+            Done::FindOwners(..)
+            | Done::Stop(..)
+            | Done::Notify(..)
+            | Done::NotifyOrStart(..)
+            | Done::Unpark(..)
+            | Done::Steer(..)
+            | Done::Update(..)
+            | Done::LookToUpdate(..)
+            | Done::Ask(..)
+            | Done::LookAtAsked(..) => {
+                let normal = self.is_normal();
+                let heard = self.requests.on_done(&mut self.ctx, done, normal);
+                if std::mem::take(&mut self.requests.is_late) {
+                    self.clock.next = now;
                 }
-                Err(error) => {
-                    let (news, key) = self.requests.find_again(&mut self.ctx, &error);
-                    return self.heard(news, key, error);
-                }
-            },
-            Done::Stop(Stop { repeat, items, .. }, answer) => match answer {
-                Ok(replies) if repeat => self.requests.on_stopped_again(items, &replies),
-                Ok(replies) => self.requests.on_stopped(&mut self.ctx, &replies),
-                Err(error) => {
-                    let key = first(items.iter().map(|item| &item.key));
-                    let repeated = repeat.then_some(items);
-                    let news =
-                        self.requests.send_stops_again(&mut self.ctx, repeated, &error, may_be_done(&error));
-                    return self.heard(news, key, error);
-                }
-            },
-            Done::Notify(_, answer) => match answer {
-                Ok(replies) => self.requests.on_notified(&mut self.ctx, &replies),
-                Err(error) => {
-                    let (news, key) = self.requests.send_notes_again(&mut self.ctx, &error);
-                    return self.heard(news, key, error);
-                }
-            },
-            Done::NotifyOrStart(_, answer) => match answer {
-                Ok(replies) => {
-                    if self.requests.on_notified_or_started(&mut self.ctx, &replies) {
-                        self.clock.next = now;
-                    }
-                }
-                Err(error) => {
-                    let (news, key) =
-                        self.requests.send_starts_again(&mut self.ctx, &error, may_be_done(&error));
-                    return self.heard(news, key, error);
-                }
-            },
-            Done::Unpark(_, answer) => return self.on_unparks(answer),
-            Done::Steer(_, answer) => return self.on_steers(answer),
+                return heard;
+            }
             Done::Route(_, events, answer) => return self.routing.on_routed(&mut self.ctx, events, answer),
             Done::ReadPool(_, answer) => return self.routing.on_events(&mut self.ctx, false, answer),
             Done::ClaimPool(_, answer) => return self.routing.on_events(&mut self.ctx, true, answer),
@@ -239,7 +211,7 @@ impl Engine {
                         news |= worker.jobs.begin_again(ctx, begins, whole, &error);
                     }
                 }
-                return self.heard(news, key, error);
+                return self.ctx.heard(news, key, error);
             }
             Done::Started(Started { starts }, Ok(noted)) => {
                 self.shared_calls.starts.widen();
@@ -262,7 +234,7 @@ impl Engine {
                         news |= worker.jobs.started_again(ctx.now, items, whole, &error);
                     }
                 }
-                return self.heard(news, key, error);
+                return self.ctx.heard(news, key, error);
             }
             Done::Release(Release { worker, finished, items }, answer) => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
@@ -271,7 +243,7 @@ impl Engine {
                     Err(error) => {
                         let key = first(items.iter().map(|item| &item.key));
                         let news = worker.jobs.release_again(ctx.now, finished, items, &error);
-                        return self.heard(news, key, error);
+                        return self.ctx.heard(news, key, error);
                     }
                 }
             }
@@ -286,7 +258,7 @@ impl Engine {
                     Err(error) => {
                         let key = first(items.iter().map(|item| &item.key));
                         let news = worker.jobs.take_again(ctx.now, finished, items, &error);
-                        return self.heard(news, key, error);
+                        return self.ctx.heard(news, key, error);
                     }
                 }
             }
@@ -297,7 +269,7 @@ impl Engine {
                     Err(error) => {
                         let key = first(items.iter().map(|item| &item.key));
                         let news = worker.jobs.save_failed(ctx, items, &error);
-                        return self.heard(news, key, error);
+                        return self.ctx.heard(news, key, error);
                     }
                 }
             }
@@ -353,7 +325,7 @@ impl Engine {
             }
         }
         for (id, said) in events.replies {
-            self.asking.on_said(&mut self.ctx, id, said);
+            self.requests.on_said(&mut self.ctx, id, said);
         }
         for (_, outcomes) in events.outcomes {
             for (id, outcome) in outcomes {
@@ -376,18 +348,6 @@ impl Engine {
         let others = nodes.into_iter().filter(|node| **node != self.ctx.config.node).take(NEWS_MAX);
         let hints = others.filter_map(|node| DispatchId::of_node(node, LOOK).ok());
         self.tells.queue.extend(hints.map(|id| (id, LOOK.to_owned())));
-    }
-
-    /// A call has failed. Reports only news, and names the key of an item that was set aside.
-    pub(super) fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
-        match key {
-            _ if !news && is_of_an_item(&error) => Ok(()),
-            Some(key) if is_of_an_item(&error) => {
-                self.ctx.report(Notice::SetAside { key, error });
-                Ok(())
-            }
-            _ => Err(error),
-        }
     }
 
     /// Jobs that no worker runs have come to these outcomes: tells their dispatchers.

@@ -29,24 +29,18 @@ impl Engine {
                 }
             }
             Command::Wait { reply, ticket, deadline } => self.dispatching.wait(ctx, reply, ticket, deadline),
-            Command::StopJob { reply, key, id, until, deadline } => {
-                self.requests.stop(reply, key, id, until, deadline);
-            }
             Command::Notify { reply, start: Some(_), .. } if closed || leaving => {
                 ctx.reply(reply, Answer::Notified(Err(Error::NodeClosed)));
-            }
-            Command::Notify { reply, key, body, start, deadline } => {
-                self.requests.notify(reply, key, body, start.map(|start| *start), &self.ring, deadline);
             }
             Command::Ask { reply, .. } if closed || leaving => {
                 ctx.reply(reply, Answer::Asked(Err(Error::NodeClosed.into())));
             }
-            Command::Ask { reply, ask } => self.asking.ask(ctx, reply, ask),
-            Command::Steer { reply, key, way, reason, deadline } => {
-                self.requests.steer(reply, key, (way, reason), deadline);
-            }
-            Command::Unpark { reply, key, deadline } => self.requests.unpark(reply, key, deadline),
-            Command::Update { reply, new } => self.updating.update(reply, new),
+            Command::StopJob { .. }
+            | Command::Notify { .. }
+            | Command::Ask { .. }
+            | Command::Steer { .. }
+            | Command::Unpark { .. }
+            | Command::Update { .. } => self.requests.add(ctx, &self.ring, command),
             Command::Schedule { reply, local, new } => {
                 let refused = match &self.closing.flag {
                     _ if closed || leaving => Some(Error::NodeClosed),

@@ -159,8 +159,6 @@ impl Engine {
         if let Some(why) = self.too_old {
             self.dispatching.end(&mut self.ctx, &DispatchError::TooOld(why));
             self.requests.end(&mut self.ctx, &Error::TooOld(why));
-            self.asking.end(&mut self.ctx, &Error::TooOld(why));
-            self.updating.end(&mut self.ctx, &Error::TooOld(why));
             self.closing.refuse(&mut self.ctx, &Error::TooOld(why));
             self.scheduling.refuse(&mut self.ctx, &Error::TooOld(why));
         }
@@ -172,15 +170,8 @@ impl Engine {
             now_ms + left.as_millis() as u64
         };
         let clock_known = clock.read.is_some();
-        self.asking.flush(&mut self.ctx, not_after, known, clock_known);
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
-        self.requests.flush(&mut self.ctx, known);
-        if self.updating.is_open() {
-            self.updating.flush(&mut self.ctx, known);
-        }
-        if known && clock_known {
-            self.requests.flush_starts(&mut self.ctx, &self.ring, not_after);
-        }
+        self.requests.flush(&mut self.ctx, &self.ring, clock_known.then_some(not_after), known);
         let (workers, members) = (&self.workers, &self.members);
         let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
         let left = || members.entries.keys().copied().collect();
@@ -275,8 +266,6 @@ impl Engine {
         }
         self.dispatching.end(&mut self.ctx, &DispatchError::NodeClosed);
         self.requests.end(&mut self.ctx, &Error::NodeClosed);
-        self.asking.end(&mut self.ctx, &Error::NodeClosed);
-        self.updating.end(&mut self.ctx, &Error::NodeClosed);
         self.scheduling.close(&mut self.ctx, &Error::NodeClosed);
         self.closing.end(&mut self.ctx, closed);
         self.ctx.out.push(Effect::End);

@@ -12,17 +12,13 @@ mod moving;
 mod namesake;
 mod settings;
 pub(crate) mod status;
-mod steering;
-mod updating;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::core::call::Call;
-use crate::core::callers::asking::Asking;
 use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
-use crate::core::callers::updating::Updating;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, HandlerEvent, Input, LocalWorker, ReplyTo};
@@ -67,8 +63,6 @@ pub(crate) struct Engine {
     inspecting: Inspecting,
     dispatching: Dispatching,
     requests: Requests,
-    asking: Asking,
-    updating: Updating,
     scheduling: Scheduling,
     closing: Closing,
     attaching: Vec<ReplyTo>,
@@ -167,8 +161,6 @@ impl Engine {
             inspecting: Inspecting::default(),
             dispatching: Dispatching::default(),
             requests: Requests::default(),
-            asking: Asking::default(),
-            updating: Updating::default(),
             scheduling: Scheduling::default(),
             closing,
             attaching: Vec::new(),
@@ -221,7 +213,6 @@ impl Engine {
             known.then(|| self.moves_now.deadline()).flatten(),
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known, self.clock.read.is_some()),
-            self.asking.deadline(known, self.clock.read.is_some()),
             self.closing.deadline(known),
             self.scheduling.deadline(
                 self.ctx.config.timing.ttl,
@@ -232,8 +223,7 @@ impl Engine {
         ];
         let in_flight = self.shared_calls.in_flight;
         let workers = self.workers.values().map(|worker| worker.deadline(gate, in_flight));
-        let rest = if self.updating.is_open() { self.updating.deadline(known) } else { None };
-        parts.into_iter().chain(workers).fold(rest, earliest)
+        parts.into_iter().chain(workers).fold(None, earliest)
     }
 
     fn is_normal(&self) -> bool {
@@ -279,7 +269,7 @@ impl Engine {
             Input::Unheard(local) => self.scheduling.leave(&mut self.ctx, None, local),
             Input::Command(command) => self.on_command(command),
             Input::Withdrawn { id, reply } => self.dispatching.withdraw(&id, reply),
-            Input::Unasked(reply) => self.asking.forget(reply),
+            Input::Unasked(reply) => self.requests.forget(reply),
             Input::OthersEnded => self.closing.others_ended(&self.ctx),
             Input::OtherShutDown(mode) => self.closing.spread(&self.ctx, mode),
         }
@@ -428,8 +418,7 @@ impl Engine {
                 self.closing.reset(self.attaching.is_empty(), self.clock.ms(self.ctx.now));
                 self.scheduling.reset(&mut self.ctx);
                 self.dispatching.resubmit();
-                self.requests.resubmit();
-                self.asking.resubmit(self.ctx.now);
+                self.requests.resubmit(self.ctx.now);
                 self.see_flag();
                 // They may have arrived before this node knew of the incarnation.
                 self.adopt_settings();
@@ -466,7 +455,6 @@ impl Engine {
         self.pool.phase = Phase::Closed;
         self.dispatching.end(&mut self.ctx, &DispatchError::ShuttingDown);
         self.requests.end(&mut self.ctx, &Error::PoolClosed);
-        self.asking.end(&mut self.ctx, &Error::PoolClosed);
         self.scheduling.close(&mut self.ctx, &Error::PoolClosed);
         for worker in self.workers.values_mut() {
             worker.pool_gone(&mut self.ctx);

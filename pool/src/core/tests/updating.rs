@@ -9,12 +9,13 @@ use super::steering::event as steer;
 use crate::core::call::Call;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, LocalWorker, NewUpdate, NotTaken};
-use crate::model::id::{Token, WorkerId};
+use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::Record;
 use crate::model::wire::{Envelope, ProgressTimeout};
 use crate::store::{
-    AttestReply, BeginReply, Lookup, OwnedPage, ReleaseMode, ReleaseReply, UpdateReply, Way, WorkerEvent,
+    AttestReply, BeginReply, Lookup, OwnedPage, PoolState, Refusal, ReleaseMode, ReleaseReply, StoreError,
+    UpdateReply, Way, WorkerEvent,
 };
 
 fn update(bench: &mut Bench, expected: Option<u64>) {
@@ -218,6 +219,16 @@ fn an_update_ends_at_its_deadline() {
     assert_eq!(bench.of(&["reply"]), ["reply 1 late"]);
     updated(&mut bench, UpdateReply::Kept(5));
     assert_eq!(bench.of(&["update", "look-to-update"]), [""; 0]);
+}
+
+#[test]
+fn an_update_ends_with_its_pool() {
+    let mut bench = on_its_way(None);
+    bench.command(|reply| Command::Attach { reply });
+    bench.all();
+    bench.fail_with("update", StoreError::Refused(Refusal::Closed));
+    bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
+    assert_eq!(bench.of(&["reply"]), ["reply 1 updated PoolClosed"]);
 }
 
 pub(super) fn event(bench: &mut Bench, number: u64, token: u64, generation: u64) {
