@@ -33,6 +33,7 @@ pub(crate) mod engine;
 pub(crate) mod input;
 pub(crate) mod jobs;
 pub(crate) mod lease;
+mod one_call;
 pub(crate) mod ring;
 pub(crate) mod roles;
 pub(crate) mod schedules;

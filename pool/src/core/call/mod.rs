@@ -201,6 +201,8 @@ pub(crate) const READ_ENTRIES: usize = 8;
 pub(crate) const READ_ENTRIES_MAX: usize = 128;
 /// How long a read of a stream waits for the first entry.
 pub(crate) const READ_BLOCK: Duration = Duration::from_secs(5);
+/// The pause before streams are read again, and before jobs are routed again, after a failure.
+pub(crate) const READ_RETRY: Duration = Duration::from_millis(50);
 /// How long start events may lie with a consumer before another node takes them over.
 pub(crate) const CLAIM_IDLE: Duration = Duration::from_secs(5);
 /// After this time a consumer without entries is forgotten.

@@ -13,6 +13,7 @@ use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::{Answer, Command, NewUpdate, ReplyTo};
+use crate::core::one_call::Timers;
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::error::{AskError, Error, NotHandled};
@@ -28,7 +29,7 @@ pub(super) const SMALL: fn(&Request) -> usize = |_| 512;
 pub(in crate::core) struct Requests {
     pub(super) open: BTreeMap<ReplyTo, Request>,
     pub(super) lines: [Line; Kind::COUNT],
-    timers: BTreeSet<(Time, ReplyTo)>,
+    timers: Timers<ReplyTo>,
     /// Stops that a sweep found unfinished.
     pub(super) again: Batcher<StopItem>,
     /// The callers that wait for the end of each dispatch.
@@ -66,7 +67,7 @@ impl Requests {
         };
         let is_note = matches!(want, Want::Notify { .. });
         let owner = if is_note { ring.home(key.as_bytes()) } else { None };
-        self.timers.insert((deadline, to));
+        self.timers.set(deadline, to);
         self.open.insert(to, Request::new(key, want, owner, deadline));
         self.go_on(to);
     }
@@ -105,9 +106,11 @@ impl Requests {
         let Some(request) = self.open.get_mut(&to) else { return };
         let before = std::mem::replace(&mut request.next, at);
         if let Some(before) = before.filter(|&before| before != request.deadline) {
-            self.timers.remove(&(before, to));
+            self.timers.remove(before, &to);
         }
-        self.timers.extend(at.map(|at| (at, to)));
+        if let Some(at) = at {
+            self.timers.set(at, to);
+        }
     }
 
     /// What it wants cannot be done now.
@@ -184,7 +187,7 @@ impl Requests {
     fn close(&mut self, to: ReplyTo) -> bool {
         let Some(request) = self.open.remove(&to) else { return false };
         for at in [Some(request.deadline), request.next].into_iter().flatten() {
-            self.timers.remove(&(at, to));
+            self.timers.remove(at, &to);
         }
         match &request.want {
             Want::Stop(Stop { id: Some(id), watched: true, .. }) => {
@@ -228,8 +231,7 @@ impl Requests {
 
     fn on_time(&mut self, ctx: &mut Ctx) {
         let mut some_ended = false;
-        while let Some((at, to)) = self.timers.first().copied().filter(|(at, _)| *at <= ctx.now) {
-            self.timers.remove(&(at, to));
+        while let Some((_, to)) = self.timers.due(ctx.now) {
             let Some(request) = self.open.get_mut(&to) else { continue };
             if ctx.now >= request.deadline {
                 self.time_out(ctx, to);
@@ -282,7 +284,7 @@ impl Requests {
     }
 
     pub(in crate::core) fn deadline(&self, may_send: bool, clock_known: bool) -> Option<Time> {
-        let timer = self.timers.first().map(|(at, _)| *at);
+        let timer = self.timers.deadline();
         if !may_send {
             return timer;
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Engine;
+use super::{Engine, Tells};
 use crate::core::call::Done;
 use crate::core::callers::dispatching::Pool;
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 
 use crate::core::batcher::may_be_done;
@@ -49,14 +49,7 @@ impl Engine {
                 self.on_change(change);
             }
             Done::ServerTime(_, answer) => {
-                self.clock.busy = false;
-                match answer {
-                    Ok(ms) => self.clock.read = Some((now, ms)),
-                    Err(error) => {
-                        self.clock.next = now + RETRY;
-                        return Err(error);
-                    }
-                }
+                self.clock.read = Some((now, self.clock.call.answered(now, answer)?));
             }
             Done::Revisions(_, answer) => return self.on_revisions(answer),
             Done::Join(..)
@@ -81,7 +74,7 @@ impl Engine {
                     self.dispatching.sent();
                     let settled = self.is_normal();
                     if self.dispatching.on_sent(&mut self.ctx, settled, &items, replies) {
-                        self.clock.next = now;
+                        self.clock.call.set(now);
                     }
                 }
                 Err(error) => {
@@ -123,7 +116,7 @@ impl Engine {
                 let normal = self.is_normal();
                 let heard = self.requests.on_done(&mut self.ctx, done, normal);
                 if std::mem::take(&mut self.requests.is_late) {
-                    self.clock.next = now;
+                    self.clock.call.set(now);
                 }
                 return heard;
             }
@@ -143,12 +136,8 @@ impl Engine {
             Done::Sweep(step, answer) => return self.on_swept(step.kick, answer),
             Done::PruneConsumers(_, answer) => return answer,
             Done::Tell(Tell { outcomes }, answer) => {
-                self.tells.busy = false;
-                if let Err(error) = answer {
-                    self.tells.queue.splice(0..0, outcomes);
-                    self.tells.retry_at = now + RETRY;
-                    return Err(error);
-                }
+                let Tells { queue, call } = &mut self.tells;
+                return call.answered(now, answer).inspect_err(|_| drop(queue.splice(0..0, outcomes)));
             }
             Done::Sched(..)
             | Done::Term(..)

@@ -139,15 +139,13 @@ impl Engine {
         if watches {
             self.liveness.flush(ctx, &self.members, normal);
         }
-        if !self.clock.busy && ctx.now >= self.clock.next {
-            self.clock.busy = true;
-            self.clock.next = ctx.now + CLOCK_EVERY;
+        if self.clock.call.begin(ctx.now) {
+            self.clock.call.set(ctx.now + CLOCK_EVERY);
             ctx.call(Call::ServerTime(ReadTime));
             self.rereading.flush(ctx, self.members.entries.len());
         }
         self.moves_now.flush(ctx);
-        if !self.tells.busy && !self.tells.queue.is_empty() && ctx.now >= self.tells.retry_at {
-            self.tells.busy = true;
+        if !self.tells.queue.is_empty() && self.tells.call.begin(ctx.now) {
             let count = self.tells.queue.len().min(512);
             let outcomes = self.tells.queue.drain(..count).collect();
             ctx.call(Call::Tell(Tell { outcomes }));

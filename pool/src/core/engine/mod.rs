@@ -22,6 +22,7 @@ use crate::core::callers::requests::Requests;
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, HandlerEvent, Input, LocalWorker, ReplyTo};
+use crate::core::one_call::OneCall;
 use crate::core::ring::Ring;
 use crate::core::roles::closing::Closing;
 use crate::core::roles::liveness::Liveness;
@@ -92,8 +93,7 @@ pub(crate) struct Engine {
 #[derive(Debug, Default)]
 struct Clock {
     read: Option<(Time, u64)>,
-    busy: bool,
-    next: Time,
+    call: OneCall,
 }
 
 impl Clock {
@@ -108,17 +108,16 @@ impl Clock {
 #[derive(Debug, Default)]
 struct Tells {
     queue: Vec<(DispatchId, Outcome)>,
-    busy: bool,
-    retry_at: Time,
+    call: OneCall,
 }
 
 impl Tells {
     fn is_pending(&self) -> bool {
-        self.busy || !self.queue.is_empty()
+        self.call.is_busy() || !self.queue.is_empty()
     }
 
     fn deadline(&self) -> Option<Time> {
-        (!self.busy && !self.queue.is_empty()).then_some(self.retry_at)
+        self.call.deadline().filter(|_| !self.queue.is_empty())
     }
 }
 
@@ -209,7 +208,7 @@ impl Engine {
             (known && self.watches()).then(|| self.liveness.deadline()).flatten(),
             gate.may_read().then(|| self.reading.deadline()).flatten(),
             known.then(|| self.tells.deadline()).flatten(),
-            (known && !self.clock.busy).then_some(self.clock.next),
+            known.then(|| self.clock.call.deadline()).flatten(),
             known.then(|| self.moves_now.deadline()).flatten(),
             self.dispatching.deadline(known && self.clock.read.is_some()),
             self.requests.deadline(known, self.clock.read.is_some()),
@@ -409,7 +408,7 @@ impl Engine {
                     worker.on_incarnation(&mut self.ctx);
                 }
                 (self.renewed, self.too_old, self.floor) = (false, None, None);
-                self.clock.next = self.ctx.now;
+                self.clock.call.set(self.ctx.now);
                 self.routing.reset();
                 self.reading.reset();
                 self.liveness.reset();

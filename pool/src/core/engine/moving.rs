@@ -5,6 +5,7 @@ use super::Engine;
 use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::effect::Effect;
+use crate::core::one_call::OneCall;
 use crate::core::time::Time;
 use crate::model::id::Revision;
 use crate::mutation::Mutation;
@@ -13,9 +14,9 @@ use crate::store::{PoolState, ReadState, Result};
 /// How far the wish has come.
 #[derive(Debug, Default)]
 pub(super) struct MovesNow {
-    /// Somebody wants it: the node looks at the revision at this time.
-    look_at: Option<Time>,
-    busy: bool,
+    /// Somebody wants it: the node looks at the revision.
+    wanted: bool,
+    look: OneCall,
     /// The revision that was seen. The ring is older.
     by: Option<Revision>,
 }
@@ -23,21 +24,25 @@ pub(super) struct MovesNow {
 impl MovesNow {
     /// Another incarnation has other revisions.
     pub(super) fn reset(&mut self, now: Time) {
-        let had = self.by.take().is_some();
-        if self.busy || had {
-            self.look_at = Some(now);
+        if self.by.take().is_some() || self.look.is_busy() {
+            self.want(now);
         }
     }
 
+    fn want(&mut self, now: Time) {
+        self.wanted = true;
+        self.look.set(now);
+    }
+
     pub(super) fn flush(&mut self, ctx: &mut Ctx) {
-        if !self.busy && self.look_at.is_some_and(|at| ctx.now >= at) {
-            (self.busy, self.look_at) = (true, None);
+        if self.wanted && self.look.begin(ctx.now) {
+            self.wanted = false;
             ctx.call(Call::Revisions(ReadState));
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.look_at.filter(|_| !self.busy)
+        self.look.deadline().filter(|_| self.wanted)
     }
 }
 
@@ -47,13 +52,13 @@ impl Engine {
         if self.ctx.config.broken.has(Mutation::MoveNowByAnyRing) {
             return self.move_all();
         }
-        self.moves_now.look_at = Some(self.ctx.now);
+        self.moves_now.want(self.ctx.now);
     }
 
     pub(super) fn on_revisions(&mut self, answer: Result<PoolState>) -> Result<()> {
         let moves = &mut self.moves_now;
-        moves.busy = false;
-        if moves.look_at.is_some() {
+        moves.look.is_back();
+        if moves.wanted {
             return answer.map(drop); // it is wanted again, and this look may be older
         }
         match answer {
@@ -66,7 +71,7 @@ impl Engine {
                 Ok(())
             }
             other => {
-                moves.look_at = Some(self.ctx.now + RETRY);
+                moves.want(self.ctx.now + RETRY);
                 other.map(drop)
             }
         }

@@ -6,7 +6,6 @@ use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
 use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, goes_on, release_of};
-use super::timing::set_timer;
 use super::unsaid::Word;
 use super::{Jobs, ToBegin};
 use crate::core::batcher::Batcher;
@@ -71,7 +70,7 @@ impl Jobs {
     /// The next deadline of a handler. While the worker may send, also the time at which a call is repeated. `open`:
     /// the pool is in phase N.
     pub(in crate::core) fn deadline(&self, may_send: bool, open: bool, in_flight: InFlight) -> Option<Time> {
-        let overdue = earliest(self.timers.first().map(|(at, _)| *at), self.pauses.deadline());
+        let overdue = earliest(self.timers.deadline(), self.pauses.deadline());
         let overdue = earliest(overdue, self.starts.deadline());
         let overdue = earliest(overdue, self.updates.deadline());
         if !may_send {
@@ -144,7 +143,7 @@ impl Jobs {
             // It must not take the turn of another start.
             self.to_start.retain(|(waits, token)| waits != key || *token != held.token);
         }
-        set_timer(&mut self.timers, &mut held, key, None);
+        self.timers.put(&mut held.overdue_at, key, None);
         if held.notes.paused {
             self.pauses.end(key);
         }

@@ -34,8 +34,8 @@ use crate::core::batcher::Batcher;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::core::input::{HandlerEvent, LocalWorker};
+use crate::core::one_call::Timers;
 use crate::core::throttle::Throttle;
-use crate::core::time::Time;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
@@ -94,7 +94,7 @@ pub(super) struct Jobs {
     starting: usize,
     starts: Throttle,
     /// The deadlines of the held jobs' handlers.
-    timers: BTreeSet<(Time, JobKey)>,
+    timers: Timers<JobKey>,
     pauses: Pauses,
     updates: Updates,
     pub(super) begins: Batcher<ToBegin>,
@@ -138,7 +138,7 @@ impl Jobs {
             coming: BTreeSet::new(),
             starting: 0,
             starts: Throttle::default(),
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             pauses: Pauses::default(),
             updates: Updates::default(),
             begins: Batcher::default(),

@@ -1,12 +1,13 @@
 //! Notifications that a handler has refused for now (a part of [`Jobs`]). The first of them waits for the end of its
 //! pause, and the others wait behind it. They stay in the store meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Jobs;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
+use crate::core::one_call::Timers;
 use crate::core::time::Time;
 use crate::model::id::JobKey;
 use crate::mutation::Mutation;
@@ -15,31 +16,31 @@ use crate::store::TakeItem;
 /// The ends of the pauses. A job has one at most, and none once it has left.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
-    by_time: BTreeSet<(Time, JobKey)>,
+    by_time: Timers<JobKey>,
     ends: BTreeMap<JobKey, Time>,
 }
 
 impl Pauses {
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.by_time.first().map(|(at, _)| *at)
+        self.by_time.deadline()
     }
 
     fn begin(&mut self, key: &JobKey, ends: Time) {
         self.end(key);
-        self.by_time.insert((ends, key.clone()));
+        self.by_time.set(ends, key.clone());
         self.ends.insert(key.clone(), ends);
     }
 
     /// The job leaves, or its pause is over.
     pub(super) fn end(&mut self, key: &JobKey) {
         if let Some(at) = self.ends.remove(key) {
-            self.by_time.remove(&(at, key.clone()));
+            self.by_time.remove(at, key);
         }
     }
 
     fn next(&mut self, now: Time) -> Option<JobKey> {
-        let (_, key) = self.by_time.first().filter(|(at, _)| *at <= now)?.clone();
-        self.end(&key);
+        let (_, key) = self.by_time.due(now)?;
+        self.ends.remove(&key);
         Some(key)
     }
 }

@@ -3,7 +3,7 @@
 use super::Jobs;
 use super::ending::fetch;
 use super::held::{JobPhase, goes_on};
-use super::timing::{set_timer, slow_start};
+use super::timing::slow_start;
 use super::unsaid::Word;
 use crate::core::ctx::Ctx;
 use crate::core::effect::Effect;
@@ -40,7 +40,7 @@ impl Jobs {
             held.has_permit = true;
             self.starting += 1;
             let patience = if in_turn { ctx.config.start_timeout } else { slow_start(ctx) };
-            set_timer(&mut self.timers, held, &key, Some(ctx.now + patience));
+            self.timers.put(&mut held.overdue_at, &key, Some(ctx.now + patience));
             ctx.out.push(Effect::Start { local: self.local, worker: self.worker, job });
         }
     }
@@ -61,7 +61,8 @@ impl Jobs {
         if !self.coming.is_empty() {
             self.coming.remove(key);
         }
-        set_timer(&mut self.timers, held, key, held.progress.map(|timeout| ctx.now + timeout.get()));
+        let due = held.progress.map(|timeout| ctx.now + timeout.get());
+        self.timers.put(&mut held.overdue_at, key, due);
         let ending = held.order.as_ref().map(|o| o.why);
         if ending.is_none_or(|why| goes_on(why) || why == StopReason::Shutdown) {
             let tell = if held.started_before { None } else { held.waiting_node() };

@@ -1,10 +1,9 @@
 //! The times of handlers: a start, a stop or a silence that takes too long (a part of [`Jobs`]).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Jobs;
-use super::held::{HeldJob, JobPhase, StopOrder};
+use super::held::{JobPhase, StopOrder};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
@@ -22,7 +21,7 @@ impl Jobs {
     /// Sets the deadline of the job's handler, in place of the former one.
     pub(super) fn arm(&mut self, key: &JobKey, at: Option<Time>) {
         if let Some(held) = self.held.get_mut(key) {
-            set_timer(&mut self.timers, held, key, at);
+            self.timers.put(&mut held.overdue_at, key, at);
         }
     }
 
@@ -32,12 +31,9 @@ impl Jobs {
     pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
         self.go_on_with_refused(ctx.now);
         self.give_up_updates(ctx);
-        while let Some((at, key)) = self.timers.first().cloned() {
-            if at > ctx.now {
-                return;
-            }
-            self.arm(&key, None);
+        while let Some((at, key)) = self.timers.due(ctx.now) {
             let Some(held) = self.held.get_mut(&key) else { continue };
+            held.overdue_at = None;
             let (worker, token) = (self.worker, held.token);
             match held.phase {
                 JobPhase::Starting if held.has_permit => {
@@ -79,25 +75,10 @@ impl Jobs {
         };
         let Some(due) = held.progress.map(|timeout| at + timeout.get()) else { return };
         if due > ctx.now {
-            set_timer(&mut self.timers, held, key, Some(due));
+            self.timers.put(&mut held.overdue_at, key, Some(due));
         } else {
             self.order(ctx, key, StopOrder::own(StopReason::Stalled));
         }
-    }
-}
-
-/// Sets the deadline of the job's handler, in place of the former one.
-pub(super) fn set_timer(
-    timers: &mut BTreeSet<(Time, JobKey)>,
-    held: &mut HeldJob,
-    key: &JobKey,
-    at: Option<Time>,
-) {
-    if let Some(before) = std::mem::replace(&mut held.overdue_at, at) {
-        timers.remove(&(before, key.clone()));
-    }
-    if let Some(at) = at {
-        timers.insert((at, key.clone()));
     }
 }
 

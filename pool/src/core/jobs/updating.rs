@@ -18,16 +18,16 @@
 //! A job that leaves for another reason is left to it. The store queues it again if its record has a higher generation than
 //! the one that its release names. A job that was stopped, or that an operator wants to rest, names none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::Jobs;
 use super::held::{HeldJob, JobPhase, StopOrder};
-use super::timing::set_timer;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, HandedPayload, Notice};
 use crate::core::input::NotTaken;
+use crate::core::one_call::Timers;
 use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
 use crate::model::policy::RestartPolicy;
@@ -71,7 +71,7 @@ pub(super) struct Updates {
     open: BTreeMap<JobKey, OpenUpdate>,
     /// The worker's handler takes none. It says so to the first one, so that later ones cost nothing.
     never_taken: bool,
-    timers: BTreeSet<(Time, JobKey)>,
+    timers: Timers<JobKey>,
 }
 
 impl Updates {
@@ -85,7 +85,7 @@ impl Updates {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.deadline()
     }
 
     /// The job leaves, or its update is over.
@@ -97,7 +97,7 @@ impl Updates {
     fn close(&mut self, key: &JobKey) -> Option<OpenUpdate> {
         let update = self.open.remove(key)?;
         if let Stage::Handed(in_hand) = &update.stage {
-            self.timers.remove(&(in_hand.until, key.clone()));
+            self.timers.remove(in_hand.until, key);
         }
         Some(update)
     }
@@ -174,7 +174,7 @@ impl Jobs {
         }
         update.stage = Stage::Handed(Box::new(in_hand));
         if !ctx.config.broken.has(Mutation::HungUpdateStays) {
-            self.updates.timers.insert((until, key.clone()));
+            self.updates.timers.set(until, key.clone());
         }
         let new = Box::new(HandedPayload { generation, payload });
         ctx.out.push(Effect::Update { worker: self.worker, key, token, new });
@@ -208,7 +208,7 @@ impl Jobs {
         if held.progress != former {
             // The time of another timeout begins anew. One that stays goes on: to take payloads is no progress.
             let looks_at = held.progress.map(|timeout| ctx.now + timeout.get());
-            set_timer(&mut self.timers, held, key, looks_at);
+            self.timers.put(&mut held.overdue_at, key, looks_at);
         }
         if heard > generation && !ctx.config.broken.has(Mutation::NextUpdateForgotten) {
             self.updates.open.insert(key.clone(), OpenUpdate { heard, stage: Stage::Starts });
@@ -232,7 +232,7 @@ impl Jobs {
 
     /// Handlers that have a payload in hand for too long. The jobs start anew with it.
     pub(super) fn give_up_updates(&mut self, ctx: &mut Ctx) {
-        while let Some((_, key)) = self.updates.timers.first().filter(|(at, _)| *at <= ctx.now).cloned() {
+        while let Some((_, key)) = self.updates.timers.due(ctx.now) {
             self.not_updated(ctx, &key, NotTaken::Failed("it took too long".into()));
         }
     }

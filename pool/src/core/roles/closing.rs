@@ -10,6 +10,7 @@ use crate::core::call::{Call, PAGE, TOMBSTONE};
 use crate::core::ctx::{Config, Ctx, Purpose};
 use crate::core::effect::Effect;
 use crate::core::input::{Answer, ReplyTo};
+use crate::core::one_call::OneCall;
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::model::id::{DispatchId, JobKey, WorkerId};
@@ -31,10 +32,9 @@ pub(in crate::core) struct Closing {
     pub(in crate::core) flag: Option<ShutdownFlag>,
     to_ask: Option<ShutdownMode>,
     askers: Vec<(ReplyTo, Time)>,
-    busy: bool,
+    call: OneCall,
     /// The call under way belongs to an earlier incarnation: its answer is not about this pool's flag.
     is_of_before: bool,
-    next: Time,
     pause: Duration,
     purged: bool,
     /// Wait until the last worker has left.
@@ -91,7 +91,7 @@ impl Closing {
     pub(in crate::core) fn reset(&mut self, again: bool, now_ms: Option<u64>) {
         let flag = self.flag.take().filter(|_| again);
         self.purged = false;
-        self.is_of_before = self.busy;
+        self.is_of_before = self.call.is_busy();
         let mode = flag.and_then(|flag| match flag {
             ShutdownFlag::Stopping { .. } => Some(ShutdownMode::DropQueued),
             ShutdownFlag::Closing { deadline_ms, .. } => {
@@ -115,7 +115,7 @@ impl Closing {
         mode: ShutdownMode,
         answer: Result<Option<ShutdownFlag>>,
     ) -> Result<()> {
-        self.busy = false;
+        self.call.is_back();
         self.rest(ctx.now);
         if ctx.config.broken.has(Mutation::ShutdownAskedOnce) {
             self.to_ask = None;
@@ -138,7 +138,7 @@ impl Closing {
         ctx: &Ctx,
         answer: Result<Vec<(DispatchId, Outcome)>>,
     ) -> Result<Vec<(DispatchId, Outcome)>> {
-        self.busy = false;
+        self.call.is_back();
         let is_of_before = std::mem::take(&mut self.is_of_before);
         let outcomes = answer.inspect_err(|_| self.rest(ctx.now))?;
         self.purged = outcomes.is_empty() && !is_of_before;
@@ -148,18 +148,18 @@ impl Closing {
 
     fn rest(&mut self, now: Time) {
         self.pause = (self.pause * 2).clamp(STEP, LONGEST_STEP);
-        self.next = now + self.pause;
+        self.call.set(now + self.pause);
     }
 
     /// A change: the next step may now be possible.
     pub(in crate::core) fn wake(&mut self, now: Time) {
         self.pause = Duration::ZERO;
-        self.next = now;
+        self.call.set(now);
     }
 
     /// True if the pool is gone.
     pub(in crate::core) fn on_cleaned(&mut self, ctx: &Ctx, answer: Result<u64>) -> Result<bool> {
-        self.busy = false;
+        self.call.is_back();
         let is_of_before = std::mem::take(&mut self.is_of_before);
         self.purged = false;
         self.rest(ctx.now);
@@ -213,7 +213,7 @@ impl Closing {
 
     /// `idle`: no worker of this node is left.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx, idle: bool) {
-        if self.busy || ctx.now < self.next {
+        if self.call.deadline().is_none_or(|at| ctx.now < at) {
             return;
         }
         self.resting = false;
@@ -233,7 +233,7 @@ impl Closing {
             }
             (None, None) => return,
         };
-        self.busy = true;
+        self.call.start();
         ctx.call(call);
     }
 
@@ -252,8 +252,8 @@ impl Closing {
     pub(in crate::core) fn deadline(&self, may_send: bool) -> Option<Time> {
         let waits = self.closers.iter().chain(&self.askers).map(|(_, at)| *at).min();
         let wanted = self.flag.is_some() || self.to_ask.is_some();
-        let acts = may_send && wanted && !self.busy && !self.resting;
-        earliest(waits, acts.then_some(self.next))
+        let acts = may_send && wanted && !self.resting;
+        earliest(waits, self.call.deadline().filter(|_| acts))
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::core::call::Call;
 use crate::core::ctx::{Config, Ctx, Purpose, RETRY};
 use crate::core::effect::{Effect, Notice};
+use crate::core::one_call::OneCall;
 use crate::core::time::Time;
 use crate::model::id::{Incarnation, Revision, Token, WorkerId};
 use crate::mutation::Mutation;
@@ -82,8 +83,7 @@ pub(in crate::core) struct PoolView {
     said_opening: Option<Incarnation>,
     /// In this incarnation the pool was opened without a living worker of this node.
     opened_without: Option<Incarnation>,
-    busy: bool,
-    retry_at: Time,
+    call: OneCall,
 }
 
 impl PoolView {
@@ -101,8 +101,7 @@ impl PoolView {
             lost: None,
             said_opening: None,
             opened_without: None,
-            busy: false,
-            retry_at: Time(0),
+            call: OneCall::default(),
         }
     }
 
@@ -174,13 +173,13 @@ impl PoolView {
         }
         if sign && !matches!(self.phase, Phase::Unknown | Phase::Closed | Phase::Recovering { .. }) {
             self.phase = Phase::Unknown;
-            self.retry_at = ctx.now;
+            self.call.set(ctx.now);
         } else if sign
             && matches!(self.phase, Phase::Recovering { .. })
             && !matches!(error, StoreError::Refused(Refusal::Recovering))
         {
             self.phase = Phase::Unknown;
-            self.retry_at = ctx.now + RETRY;
+            self.call.set(ctx.now + RETRY);
         }
     }
 
@@ -189,7 +188,7 @@ impl PoolView {
     pub(in crate::core) fn opened_without(&mut self, now: Time) {
         self.opened_without = self.incarnation;
         self.phase = Phase::Unknown;
-        self.retry_at = now;
+        self.call.set(now);
     }
 
     /// The signs of a loss, if seen in this incarnation.
@@ -212,8 +211,7 @@ impl PoolView {
         needed: bool,
         answer: Result<(PoolState, ServerIdentity)>,
     ) -> Change {
-        self.busy = false;
-        self.retry_at = ctx.now + RETRY;
+        self.call.again(ctx.now);
         let Ok((state, server)) = answer else { return Change::Nothing };
         let run_id = server.run_id.clone();
         let merges = ctx.config.broken.has(Mutation::NewPoolJoined);
@@ -285,7 +283,7 @@ impl PoolView {
                 if self.held_back {
                     return self.look_at_settings(ctx, incarnation, run_id);
                 }
-                self.busy = true;
+                self.call.start();
                 let lost = self.lost_in(incarnation).unwrap_or_default().to_owned();
                 if !lost.is_empty() {
                     ctx.report(Notice::Lost { signs: lost.clone() });
@@ -314,7 +312,7 @@ impl PoolView {
     }
 
     fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
-        self.busy = true;
+        self.call.start();
         self.wait = wait;
         let settings = Box::new(ctx.config.founding());
         ctx.call(Call::Bootstrap(Bootstrap { seen: self.beyond_seen(), run_id, settings }));
@@ -326,8 +324,7 @@ impl PoolView {
         run_id: String,
         answer: &Result<Bootstrapped>,
     ) -> Change {
-        self.busy = false;
-        self.retry_at = ctx.now + RETRY;
+        self.call.again(ctx.now);
         match answer {
             Ok(Bootstrapped { incarnation, created: true }) => {
                 self.adopt(ctx, *incarnation, run_id, Some(self.wait))
@@ -342,11 +339,11 @@ impl PoolView {
         run_id: String,
         answer: &Result<Incarnation>,
     ) -> Change {
-        self.busy = false;
+        self.call.is_back();
         let refused = matches!(answer, Err(StoreError::Refused(Refusal::Level(_))));
         // Only a newer node can recover the pool.
         let patience = REFUSED_RETRY.min(ctx.config.timing.ttl / 4).max(RETRY);
-        self.retry_at = ctx.now + if refused { patience } else { RETRY };
+        self.call.set(ctx.now + if refused { patience } else { RETRY });
         match answer {
             Ok(incarnation) => self.adopt(ctx, *incarnation, run_id, Some(ctx.config.timing.ttl)),
             Err(_) => Change::Nothing,
@@ -386,7 +383,7 @@ impl PoolView {
         }
         if let Phase::Recovering { since, wait } = self.phase {
             let left = wait.saturating_sub(ctx.now.since(since));
-            self.retry_at = ctx.now + (ctx.config.timing.ttl / 50).min(left).max(RETRY);
+            self.call.set(ctx.now + (ctx.config.timing.ttl / 50).min(left).max(RETRY));
         }
         match (other, wait) {
             (true, _) => Change::Incarnation,
@@ -396,8 +393,8 @@ impl PoolView {
     }
 
     pub(in crate::core) fn on_opened(&mut self, ctx: &mut Ctx, answer: Result<Option<WorkerId>>) -> Change {
-        self.busy = false;
-        self.retry_at = ctx.now + ctx.config.timing.ttl / 10;
+        self.call.is_back();
+        self.call.set(ctx.now + ctx.config.timing.ttl / 10);
         let (Phase::Recovering { .. }, Some(incarnation)) = (self.phase, self.incarnation) else {
             return Change::Nothing;
         };
@@ -424,31 +421,25 @@ impl PoolView {
     }
 
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx) {
-        if self.busy || self.next().is_none_or(|at| ctx.now < at) {
+        if self.deadline().is_none() || !self.call.begin(ctx.now) {
             return;
         }
-        self.busy = true;
         let stays = ctx.config.broken.has(Mutation::RecoveryStays);
         let opens = |wait: Duration| !self.held_back && (wait.is_zero() || !stays);
         match self.phase {
             Phase::Recovering { since, wait } if ctx.now.since(since) >= wait && opens(wait) => {
                 ctx.call(Call::OpenNormal(OpenNormal));
             }
-            Phase::Closed => self.busy = false,
             _ => ctx.call(Call::Survey(Survey)),
         }
     }
 
-    fn next(&self) -> Option<Time> {
+    pub(in crate::core) fn deadline(&self) -> Option<Time> {
         match self.phase {
-            Phase::Unknown | Phase::Recovering { .. } => Some(self.retry_at),
+            Phase::Unknown | Phase::Recovering { .. } => self.call.deadline(),
             // Its knowledge of the pool may be too old, and it sends no step yet whose refusal would show that.
-            Phase::Normal if self.held_back && self.elsewhere => Some(self.retry_at),
+            Phase::Normal if self.held_back && self.elsewhere => self.call.deadline(),
             Phase::Normal | Phase::Closed => None,
         }
-    }
-
-    pub(in crate::core) fn deadline(&self) -> Option<Time> {
-        if self.busy { None } else { self.next() }
     }
 }

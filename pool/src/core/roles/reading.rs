@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use tenure_streaming::EntryId;
 
-use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX};
+use crate::core::call::{Call, READ_BLOCK, READ_ENTRIES, READ_ENTRIES_MAX, READ_RETRY};
 use crate::core::ctx::Ctx;
 use crate::core::time::Time;
 use crate::store::{BATCH_BYTES, Cursors, NodeEvents, ReadNode, Result};
-
-const RETRY: Duration = Duration::from_millis(50);
 
 /// How much of the node's stream has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +114,7 @@ impl Reading {
         }
         self.waiting = None;
         let mut events = answer.inspect_err(|_| {
-            self.retry_at = Some(ctx.now + RETRY);
+            self.retry_at = Some(ctx.now + READ_RETRY);
             // The answer may have been too large for its time.
             self.entries = READ_ENTRIES;
         })?;

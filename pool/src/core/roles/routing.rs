@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::core::batcher::{Width, is_of_an_item};
-use crate::core::call::{CLAIM_IDLE, Call, READ_BLOCK, READ_ENTRIES};
+use crate::core::call::{CLAIM_IDLE, Call, READ_BLOCK, READ_ENTRIES, READ_RETRY};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::ring::Ring;
@@ -16,7 +16,6 @@ use crate::store::{
     ClaimPool, PoolEvent, ReadPool, Refusal, RestoreGroup, Result, Route, RouteReply, StoreError,
 };
 
-const RETRY: Duration = Duration::from_millis(50);
 /// The pause when the pool has no tokens left, which an operator must repair.
 const SPENT_RETRY: Duration = Duration::from_secs(5);
 
@@ -90,7 +89,7 @@ impl Routing {
             Ok(Some(events)) => self.events.extend(events),
             Ok(None) => self.group_lost = !ctx.config.broken.has(Mutation::GroupStaysLost),
             Err(error) => {
-                self.retry_at = Some(ctx.now + RETRY);
+                self.retry_at = Some(ctx.now + READ_RETRY);
                 return Err(error);
             }
         }
@@ -100,7 +99,7 @@ impl Routing {
     pub(in crate::core) fn on_restored(&mut self, ctx: &mut Ctx, answer: Result<()>) -> Result<()> {
         self.restoring = false;
         self.group_lost = false;
-        self.retry_at = Some(ctx.now + RETRY);
+        self.retry_at = Some(ctx.now + READ_RETRY);
         answer
     }
 
@@ -129,7 +128,7 @@ impl Routing {
         self.events.splice(0..0, events);
         match error {
             error if is_of_an_item(&error) && whole > 0 => {
-                self.retry_at = Some(ctx.now + RETRY);
+                self.retry_at = Some(ctx.now + READ_RETRY);
                 if let Some((key, _)) = bad
                     && self.told.insert(key.clone())
                 {
@@ -142,14 +141,14 @@ impl Routing {
             }
             StoreError::Refused(Refusal::StaleRing(ring)) => {
                 self.wants_ring = Some(ring);
-                self.retry_at = Some(ctx.now + RETRY);
+                self.retry_at = Some(ctx.now + READ_RETRY);
                 let (incarnation, settings) = (ctx.incarnation, Revision(0));
                 ctx.out.push(Effect::Expect { incarnation, members: ring, settings });
                 Ok(())
             }
             error => {
                 let spent = matches!(error, StoreError::Refused(Refusal::OutOfTokens));
-                self.retry_at = Some(ctx.now + if spent { SPENT_RETRY } else { RETRY });
+                self.retry_at = Some(ctx.now + if spent { SPENT_RETRY } else { READ_RETRY });
                 Err(error)
             }
         }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use crate::core::call::{CONSUMER_IDLE, Call, PAGE};
 use crate::core::ctx::Ctx;
-use crate::core::time::{Time, earliest};
+use crate::core::one_call::OneCall;
+use crate::core::time::Time;
 use crate::store::{PruneConsumers, Result, StopItem, Sweep, Swept};
 
 /// One node's sweeper.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Sweeping {
-    next: Option<Time>,
+    call: OneCall,
     rounds: u64,
-    busy: bool,
     /// Also wake the jobs that wait for a worker, until none is left. Those that pause are left as they are: the number
     /// that this kick has passed over.
     kick: Option<usize>,
@@ -30,7 +30,7 @@ impl Sweeping {
     /// The pool has its first worker or was opened: wakes the jobs that wait for one.
     pub(in crate::core) fn kick(&mut self) {
         self.kick = Some(0);
-        self.next = None;
+        self.call.set(Time(0));
     }
 
     /// Returns the finds of the sweep.
@@ -41,31 +41,31 @@ impl Sweeping {
         kick: Option<usize>,
         answer: Result<Swept>,
     ) -> Result<Swept> {
-        self.busy = false;
         let period = Duration::from_millis(500) * u32::try_from(nodes.max(2)).unwrap_or(u32::MAX);
-        self.next = Some(ctx.now + ctx.jitter.stretch(period));
+        let mut next = ctx.now + ctx.jitter.stretch(period);
+        self.call.is_back();
+        self.call.set(next);
         let swept = answer.inspect_err(|_| self.kick = self.kick.or(kick.map(|_| 0)))?;
         if swept.backlog {
             self.kick = self.kick.or(kick);
         }
         if swept.count >= PAGE || swept.forgets_more {
-            self.next = Some(ctx.now);
+            next = ctx.now;
             if swept.count >= PAGE {
                 self.kick = self.kick.or(kick.map(|passed| passed + swept.passed));
             }
         } else if let Some(wait) = swept.next_in {
-            let due = ctx.now + wait.max(Duration::from_millis(1));
-            self.next = earliest(self.next, Some(due));
+            next = next.min(ctx.now + wait.max(Duration::from_millis(1)));
         }
+        self.call.set(next);
         Ok(swept)
     }
 
     /// Returns true if it is time to claim other routers' entries.
     pub(in crate::core) fn flush(&mut self, ctx: &mut Ctx) -> bool {
-        if self.busy || self.next.is_some_and(|at| ctx.now < at) {
+        if !self.call.begin(ctx.now) {
             return false;
         }
-        self.busy = true;
         self.rounds += 1;
         ctx.call(Call::Sweep(Sweep { limit: PAGE, kick: self.kick.take() }));
         if self.rounds.is_multiple_of(PRUNE_EVERY) {
@@ -75,7 +75,7 @@ impl Sweeping {
     }
 
     pub(in crate::core) fn deadline(&self) -> Option<Time> {
-        if self.busy { None } else { self.next }
+        self.call.deadline()
     }
 }
 

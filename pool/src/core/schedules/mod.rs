@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::core::call::{Call, Done, OfSchedule, OfSchedules};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::{LocalSchedule, NewSchedule, Planned, ReplyTo};
+use crate::core::one_call::OneCall;
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
 use crate::store::{BATCH_MAX, HoldTurns, Result, ScheduleState, StoreError, Terms};
@@ -30,8 +31,7 @@ pub(super) struct Scheduling {
     /// Tells the calls of one incarnation from those of another.
     round: u64,
     /// When all terms are renewed next.
-    next: Time,
-    busy: bool,
+    terms: OneCall,
     /// When calls resume after one without an answer, and the length of the next pause. All wait for one call that
     /// tests the store. Zero: the last call was answered.
     retry_at: Time,
@@ -67,7 +67,7 @@ impl Scheduling {
 
     /// Ends this node's part in the schedule.
     pub(super) fn leave(&mut self, ctx: &mut Ctx, to: Option<ReplyTo>, local: LocalSchedule) {
-        self.next = ctx.now;
+        self.terms.set(ctx.now);
         match self.schedules.get_mut(&local) {
             Some(schedule) => schedule.leave(ctx, local, to),
             None => to.into_iter().for_each(|to| told(ctx, to, Ok(()))),
@@ -76,7 +76,7 @@ impl Scheduling {
 
     /// The node leaves the pool.
     pub(super) fn leave_all(&mut self, ctx: &mut Ctx) {
-        self.next = ctx.now;
+        self.terms.set(ctx.now);
         for (&local, schedule) in &mut self.schedules {
             schedule.leave(ctx, local, None);
         }
@@ -84,7 +84,7 @@ impl Scheduling {
 
     /// Another node has news of a schedule.
     pub(super) fn look(&mut self, ctx: &Ctx) {
-        self.next = ctx.now;
+        self.terms.set(ctx.now);
     }
 
     /// Whether other nodes must be told to look.
@@ -99,10 +99,10 @@ impl Scheduling {
     /// Another incarnation: all turns end, and the stored schedules are unknown.
     pub(super) fn reset(&mut self, ctx: &mut Ctx) {
         self.round += 1;
-        self.busy = false;
+        self.terms = OneCall::default();
+        self.terms.set(ctx.now);
         self.pause = Duration::ZERO;
         self.retry_at = ctx.now;
-        self.next = ctx.now;
         for (&local, schedule) in &mut self.schedules {
             schedule.reset(ctx, local);
         }
@@ -133,7 +133,7 @@ impl Scheduling {
         if let Some(schedule) = self.schedules.get_mut(&local) {
             schedule.on_planned(ctx, run, planned);
             let soon = if schedule.leaving { Duration::ZERO } else { ctx.config.timing.ttl / 4 };
-            self.next = self.next.min(ctx.now + soon);
+            self.terms.set_by(ctx.now + soon);
         }
     }
 
@@ -173,7 +173,7 @@ impl Scheduling {
     }
 
     fn on_terms(&mut self, ctx: &mut Ctx, locals: &[LocalSchedule], answered: Result<Terms>) -> Result<()> {
-        self.busy = false;
+        self.terms.is_back();
         self.heard(ctx, answered.as_ref().err());
         let Terms { now, replies } = answered.inspect_err(|_| {
             for local in locals {
@@ -183,10 +183,10 @@ impl Scheduling {
             }
         })?;
         self.clock = (ctx.now, now);
-        self.next = match self.from {
+        self.terms.set(match self.from {
             Some(_) => ctx.now,
             None => ctx.now + ctx.jitter.stretch(ctx.config.timing.ttl / 4),
-        };
+        });
         for (&local, reply) in locals.iter().zip(replies) {
             let leaves =
                 self.schedules.get(&local).is_some_and(|schedule| schedule.leaving && schedule.has_turn());
@@ -223,7 +223,7 @@ impl Scheduling {
         let Some(schedule) = self.schedules.get_mut(&local) else { return Ok(()) };
         match answer(schedule, ctx)? {
             Fate::Stays => {}
-            Fate::Asks => self.next = ctx.now,
+            Fate::Asks => self.terms.set(ctx.now),
             Fate::Tells => self.news = true,
             Fate::Goes(why) => {
                 if let Some(schedule) = self.schedules.remove(&local) {
@@ -240,7 +240,7 @@ impl Scheduling {
         if self.schedules.is_empty() {
             return;
         }
-        let in_flight = self.busy;
+        let in_flight = self.terms.is_busy();
         for (&local, schedule) in &mut self.schedules {
             schedule.on_time(ctx, local);
         }
@@ -305,9 +305,9 @@ impl Scheduling {
         let (locals, batch): (Vec<_>, Vec<_>) = items.by_ref().take(BATCH_MAX).unzip();
         self.from = items.next().map(|(local, _)| local);
         if batch.is_empty() {
-            self.next = now + ttl / 4;
+            self.terms.set(now + ttl / 4);
         } else {
-            self.busy = true;
+            self.terms.start();
             let of = OfSchedules { locals, round: self.round };
             ctx.call(Call::Term(HoldTurns { node: ctx.config.node.clone(), items: batch }, of));
         }
@@ -315,13 +315,11 @@ impl Scheduling {
 
     /// When the next renewal of terms is due.
     fn says_at(&self, ttl: Duration) -> Option<Time> {
-        if self.busy || self.schedules.is_empty() {
-            return None;
-        }
+        let next = self.terms.deadline().filter(|_| !self.schedules.is_empty())?;
         let watched =
             self.schedules.values().filter_map(Schedule::watched_since).map(|since| since + ttl).min();
         let leaves = self.schedules.values().filter_map(Schedule::leaves_at).min();
-        [watched, leaves].into_iter().fold(Some(self.next), earliest).map(|at| at.max(self.retry_at))
+        [watched, leaves].into_iter().fold(Some(next), earliest).map(|at| at.max(self.retry_at))
     }
 
     /// `is_refused`: the pool refuses this node.

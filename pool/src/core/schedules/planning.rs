@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::replacing::{Remembered, Replacing};
 use crate::core::batcher::Batcher;
 use crate::core::call::{Call, Done, OfPlan, PAGE};
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{LocalSchedule, Planned, Wanted};
+use crate::core::one_call::OneCall;
 use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, ScheduleName};
 use crate::model::record::{JobState, Record};
@@ -64,8 +65,7 @@ struct Doing {
     to_check: VecDeque<DispatchItem>,
     /// The part of them that a look is checking.
     checking: Vec<DispatchItem>,
-    looking: bool,
-    look_at: Time,
+    look: OneCall,
     starts: Batcher<DispatchItem>,
     stops: Batcher<StopItem>,
     /// Its jobs that have another payload get the wanted one.
@@ -207,7 +207,7 @@ impl Planning {
 
     pub(super) fn acts_at(&self) -> Option<Time> {
         let Work::Doing(doing) = &self.work else { return None };
-        let look = (doing.has_to_look() && !doing.looking).then_some(doing.look_at);
+        let look = doing.look.deadline().filter(|_| doing.has_to_look());
         let updates = doing.replacing.as_ref().and_then(|replacing| replacing.deadline());
         [doing.starts.deadline(), doing.stops.deadline(), updates].into_iter().fold(look, earliest)
     }
@@ -226,8 +226,7 @@ impl Doing {
             to_find: stop,
             to_check: VecDeque::new(),
             checking: Vec::new(),
-            looking: false,
-            look_at: ctx.now,
+            look: OneCall::default(),
             starts: Batcher::default(),
             stops: Batcher::default(),
             ends,
@@ -262,14 +261,13 @@ impl Doing {
     }
 
     fn is_done(&self) -> bool {
-        !self.looking && !self.has_to_look() && self.are_idle()
+        !self.look.is_busy() && !self.has_to_look() && self.are_idle()
     }
 
     fn on_done(&mut self, ctx: &mut Ctx, done: Done) -> Result<()> {
         match done {
             Done::PlanList(_, _, answer) => {
-                self.looking = false;
-                let page = answer.inspect_err(|_| self.look_at = ctx.now + RETRY)?;
+                let page = self.look.answered(ctx.now, answer)?;
                 self.came_forward(ctx);
                 self.after.clone_from(&page.next);
                 for (key, record) in page.jobs {
@@ -287,28 +285,24 @@ impl Doing {
                     missing.for_each(|(_, item)| self.starts.push(item));
                 }
             }
-            Done::PlanFind(look, _, answer) => {
-                self.looking = false;
-                match answer {
-                    Ok(found) if !self.checking.is_empty() => self.on_checked(ctx, found),
-                    Ok(found) => {
-                        self.came_forward(ctx);
-                        for ((key, _), found) in look.items.into_iter().zip(found) {
-                            if let Some(record) = found.record.filter(|r| r.plan == self.turn.plan.as_str()) {
-                                self.stop(key, record);
-                            }
+            Done::PlanFind(look, _, answer) => match self.look.answered(ctx.now, answer) {
+                Ok(found) if !self.checking.is_empty() => self.on_checked(ctx, found),
+                Ok(found) => {
+                    self.came_forward(ctx);
+                    for ((key, _), found) in look.items.into_iter().zip(found) {
+                        if let Some(record) = found.record.filter(|r| r.plan == self.turn.plan.as_str()) {
+                            self.stop(key, record);
                         }
-                    }
-                    Err(error) => {
-                        if self.checking.is_empty() {
-                            self.to_find.extend(look.items.into_iter().map(|(key, _)| key));
-                        }
-                        self.to_check.extend(self.checking.drain(..));
-                        self.look_at = ctx.now + RETRY;
-                        return Err(error);
                     }
                 }
-            }
+                Err(error) => {
+                    if self.checking.is_empty() {
+                        self.to_find.extend(look.items.into_iter().map(|(key, _)| key));
+                    }
+                    self.to_check.extend(self.checking.drain(..));
+                    return Err(error);
+                }
+            },
             Done::PlanDispatch(Dispatch { items, .. }, _, answer) => match answer {
                 Ok(replies) => {
                     let mut late = Vec::new();
@@ -405,7 +399,7 @@ impl Doing {
         for (item, found) in std::mem::take(&mut self.checking).into_iter().zip(found) {
             match found.record {
                 Some(Record { state: JobState::Stopping, .. }) => {
-                    self.look_at = ctx.now + RETRY;
+                    self.look.again(ctx.now);
                     self.to_check.push_back(item);
                     continue;
                 }
@@ -452,17 +446,14 @@ impl Doing {
 
     fn flush(&mut self, ctx: &mut Ctx, local: LocalSchedule, run: u64, server: u64) {
         let of = OfPlan { local, run };
-        if !self.looking && ctx.now >= self.look_at {
+        if self.has_to_look() && self.look.begin(ctx.now) {
             if self.wanted.is_some() {
-                self.looking = true;
                 let (plan, after) = (self.turn.plan.clone(), self.after.clone());
                 ctx.call(Call::PlanList(ListPlanned { plan, after, limit: PAGE }, of));
             } else if !self.to_find.is_empty() {
-                self.looking = true;
                 let from = self.to_find.len().saturating_sub(BATCH_MAX);
                 ctx.call(Call::PlanFind(LookUp::of_keys(self.to_find.split_off(from)), of));
-            } else if !self.to_check.is_empty() {
-                self.looking = true;
+            } else {
                 self.checking = self.to_check.drain(..self.to_check.len().min(BATCH_MAX)).collect();
                 let keys = self.checking.iter().map(|item| item.key.clone());
                 ctx.call(Call::PlanFind(LookUp::of_keys(keys), of));

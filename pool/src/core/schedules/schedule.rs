@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::planning::Planning;
 use crate::core::call::{Call, OfSchedule};
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, NewTick, Notice};
 use crate::core::input::{Answer, LocalSchedule, NewSchedule, Planned, ReplyTo};
+use crate::core::one_call::OneCall;
 use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::Term;
@@ -77,8 +78,7 @@ pub(super) struct Schedule {
     /// When its turn was last seen to move.
     still_since: Time,
     held: Option<HeldTurn>,
-    busy: bool,
-    retry_at: Time,
+    call: OneCall,
     pub(super) planning: Planning,
 }
 
@@ -98,8 +98,7 @@ impl Schedule {
             entry: None,
             still_since: ctx.now,
             held: None,
-            busy: false,
-            retry_at: ctx.now,
+            call: OneCall::default(),
             planning: Planning::default(),
         }
     }
@@ -147,8 +146,7 @@ impl Schedule {
         self.lose_turn(ctx, local);
         self.entry = None;
         self.unsure = false;
-        self.busy = false;
-        self.retry_at = ctx.now;
+        self.call = OneCall::default();
         self.forget_planners_end();
     }
 
@@ -215,9 +213,7 @@ impl Schedule {
 
     /// When it next makes a call of its own.
     pub(super) fn acts_at(&self) -> Option<Time> {
-        if self.busy || self.leaving {
-            return None;
-        }
+        let may_act = self.call.deadline().filter(|_| !self.leaving)?;
         let at = match (&self.entry, &self.held) {
             (None, _) => Time(0),
             _ if self.to_end != ToEnd::No || self.to_change.is_some() => Time(0),
@@ -226,11 +222,11 @@ impl Schedule {
             (Some(_), Some(held)) if self.planning.yields() => held.due,
             _ => return None,
         };
-        Some(at.max(self.retry_at))
+        Some(at.max(may_act))
     }
 
     pub(super) fn act(&mut self, ctx: &mut Ctx, local: LocalSchedule, round: u64) {
-        self.busy = true;
+        self.call.start();
         let of = OfSchedule { local, round };
         let schedule = self.new.key.clone();
         let period = self.to_change.map_or(self.new.period, |(_, period)| period);
@@ -291,7 +287,7 @@ impl Schedule {
         local: LocalSchedule,
         answered: Result<ScheduleState>,
     ) -> Result<Fate> {
-        self.busy = false;
+        self.call.is_back();
         match answered {
             Ok(ScheduleState::Present { now, entry }) => {
                 let fate = if self.entry.is_none() { Fate::Asks } else { Fate::Tells };
@@ -330,7 +326,7 @@ impl Schedule {
                 Ok(Fate::Goes(error.into()))
             }
             Err(error) => {
-                self.retry_at = ctx.now + RETRY;
+                self.call.again(ctx.now);
                 Err(error)
             }
         }
@@ -384,7 +380,7 @@ impl Schedule {
         number: u64,
         answered: Result<TickReply>,
     ) -> Result<Fate> {
-        self.busy = false;
+        self.call.is_back();
         match answered {
             Ok(TickReply { due, now, entry }) => {
                 let term = entry.term;
@@ -412,7 +408,7 @@ impl Schedule {
                 Ok(Fate::Asks)
             }
             Err(error) => {
-                self.retry_at = ctx.now + RETRY;
+                self.call.again(ctx.now);
                 if matches!(error, StoreError::Refused(Refusal::ShuttingDown)) {
                     Ok(Fate::Stays)
                 } else {

@@ -2,33 +2,17 @@
 
 use super::Worker;
 use crate::core::call::{Call, PAGE};
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::ring::Ring;
-use crate::core::time::Time;
 use crate::model::id::{JobKey, Token};
 use crate::model::record::JobState;
 use crate::store::{BeginReply, ListOwned, OwnedPage, Result};
 
-/// How far a comparison has come.
-#[derive(Debug, Default)]
-pub(super) struct Audit {
-    busy: bool,
-    next: Time,
-}
-
-impl Audit {
-    /// When it may begin.
-    pub(super) fn next(&self) -> Option<Time> {
-        (!self.busy).then_some(self.next)
-    }
-}
-
 impl Worker {
     /// Asks for the jobs that the store assigns to the worker, if that is due.
     pub(super) fn flush_audit(&mut self, ctx: &mut Ctx) {
-        if self.jobs.audit_due && self.audit.next().is_some_and(|at| ctx.now >= at) {
+        if self.jobs.audit_due && self.audit.begin(ctx.now) {
             self.jobs.audit_due = false;
-            self.audit.busy = true;
             ctx.call(Call::Owned(ListOwned { worker: self.jobs.worker, after: None, limit: PAGE }));
         }
     }
@@ -52,14 +36,11 @@ impl Worker {
     }
 
     pub(in crate::core) fn on_owned(&mut self, ctx: &mut Ctx, answer: Result<OwnedPage>) -> Result<()> {
-        self.audit.busy = false;
+        self.audit.is_back();
         if self.member_id().is_none() {
             return Ok(());
         }
-        let page = answer.inspect_err(|_| {
-            self.jobs.audit_due = true;
-            self.audit.next = ctx.now + RETRY;
-        })?;
+        let page = self.audit.answered(ctx.now, answer).inspect_err(|_| self.jobs.audit_due = true)?;
         let worker = self.jobs.worker;
         for (key, record) in page.jobs {
             if let Some(record) = record
@@ -74,7 +55,7 @@ impl Worker {
             }
         }
         if page.next.is_some() {
-            self.audit.busy = true;
+            self.audit.start();
             ctx.call(Call::Owned(ListOwned { worker, after: page.next, limit: PAGE }));
         }
         Ok(())

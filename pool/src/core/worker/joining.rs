@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::auditing::Audit;
 use super::rebalance::Rebalance;
 use super::{Stage, Worker};
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, LocalWorker, Seating};
+use crate::core::one_call::OneCall;
 use crate::core::time::Time;
 use crate::error::Error;
 use crate::model::id::Nonce;
@@ -30,12 +30,11 @@ impl Worker {
         behind: bool,
         answer: Result<Seat>,
     ) -> Result<bool> {
-        let Stage::Out { since, busy, retry_at } = &mut self.stage else { return Ok(false) };
+        let Stage::Out { since } = &mut self.stage else { return Ok(false) };
         if *since != Some(seating.since) {
             return Ok(false);
         }
-        *busy = false;
-        *retry_at = ctx.now + RETRY;
+        self.call.again(ctx.now);
         let refused = match answer {
             Ok(seat) => {
                 self.seated(ctx, seating.since, &seat);
@@ -62,7 +61,7 @@ impl Worker {
         } else {
             // No caller waits for the answer, and the worker was a member before: it asks again at intervals.
             *since = None;
-            *retry_at = ctx.now + REFUSED_RETRY;
+            self.call.set(ctx.now + REFUSED_RETRY);
             if !std::mem::replace(&mut self.refused, true) {
                 ctx.report(Notice::NotTakenBack { error: refused });
             }
@@ -73,13 +72,13 @@ impl Worker {
     fn seated(&mut self, ctx: &mut Ctx, since: Time, seat: &Seat) {
         self.jobs = self.jobs.anew(seat.worker);
         self.rebalance = Rebalance::default();
-        self.audit = Audit::default();
+        self.audit = OneCall::default();
         self.refused = false;
         let settle = ctx.config.settings.join_settle;
         // If no worker is up, no slot is handed over: it waits for workers that join at the same time.
         let settle = if seat.first { settle.min(GATHERING) } else { settle };
-        let settle_at = (seat.member.state == MemberState::Standby).then(|| ctx.now + settle);
-        self.stage = Stage::In { settle_at, busy: false };
+        self.enter(Stage::In { settles: seat.member.state == MemberState::Standby });
+        self.call.set(ctx.now + settle);
         self.learn(ctx, &seat.member);
         ctx.out.push(Effect::Hold { incarnation: ctx.incarnation, worker: seat.worker, from: since });
         ctx.out.push(Effect::Seated { local: self.local, worker: Some(seat.worker) });

@@ -9,10 +9,11 @@ pub(super) mod shared_calls;
 use std::num::NonZeroU32;
 
 use crate::core::call::Call;
-use crate::core::ctx::{Ctx, RETRY};
+use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::input::{Answer, LocalWorker, ReplyTo, Seating};
 use crate::core::jobs::Jobs;
+use crate::core::one_call::OneCall;
 use crate::core::ring::Ring;
 use crate::core::time::{Time, earliest};
 use crate::error::Error;
@@ -22,7 +23,6 @@ use crate::model::member::{Member, MemberState};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
 use crate::store::{Drain, Expire, Join, Result, Seat, Settle};
-use auditing::Audit;
 use joining::join_request;
 use rebalance::Rebalance;
 use shared_calls::InFlight;
@@ -31,15 +31,15 @@ use shared_calls::InFlight;
 #[derive(Debug)]
 enum Stage {
     /// Not a member. `since`: when the join under way was first sent.
-    Out { since: Option<Time>, busy: bool, retry_at: Time },
-    /// A member: standby, up, or draining.
-    In { settle_at: Option<Time>, busy: bool },
+    Out { since: Option<Time> },
+    /// A member: standby, up, or draining. `settles`: it asks for a slot.
+    In { settles: bool },
     /// A member that drains; its drain may not yet be answered.
-    Draining { told: bool, busy: bool, retry_at: Time },
+    Draining { told: bool },
     /// Not a member, or not for long: its jobs are ending.
     Fenced,
     /// None of its handlers runs; it says good-bye.
-    Leaving { busy: bool, retry_at: Time },
+    Leaving,
     /// It has left for good.
     Gone,
 }
@@ -80,6 +80,8 @@ pub(super) struct Worker {
     meta: String,
     joins: u32,
     stage: Stage,
+    /// The call that this stage waits for.
+    call: OneCall,
     pub(super) jobs: Jobs,
     slot: Option<u32>,
     /// Its entry, as last seen.
@@ -91,7 +93,8 @@ pub(super) struct Worker {
     /// The pool refuses to take it back, and this was reported.
     refused: bool,
     drained: Vec<ReplyTo>,
-    audit: Audit,
+    /// Comparisons of its jobs with the store's.
+    audit: OneCall,
 }
 
 impl Worker {
@@ -107,7 +110,8 @@ impl Worker {
             local,
             meta,
             joins: 0,
-            stage: Stage::Out { since: None, busy: false, retry_at: Time(0) },
+            stage: Stage::Out { since: None },
+            call: OneCall::default(),
             jobs,
             slot: None,
             member: None,
@@ -116,7 +120,7 @@ impl Worker {
             added,
             refused: false,
             drained: Vec::new(),
-            audit: Audit::default(),
+            audit: OneCall::default(),
         }
     }
 
@@ -139,11 +143,10 @@ impl Worker {
         self.departing = true;
         self.drained.extend(reply);
         match self.stage {
-            Stage::In { .. } => {
-                self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
-            }
-            Stage::Out { busy: false, .. } | Stage::Gone => self.gone(ctx),
-            Stage::Out { .. } | Stage::Draining { .. } | Stage::Fenced | Stage::Leaving { .. } => {}
+            Stage::In { .. } => self.enter(Stage::Draining { told: false }),
+            Stage::Out { .. } if self.call.is_busy() => {}
+            Stage::Out { .. } | Stage::Gone => self.gone(ctx),
+            Stage::Draining { .. } | Stage::Fenced | Stage::Leaving => {}
         }
     }
 
@@ -165,8 +168,8 @@ impl Worker {
                     self.jobs.leave(ctx, StopReason::Shutdown);
                 }
             }
-            Stage::Out { busy: false, .. } => self.gone(ctx),
-            Stage::Out { .. } | Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
+            Stage::Out { .. } if !self.call.is_busy() => self.gone(ctx),
+            Stage::Out { .. } | Stage::Fenced | Stage::Leaving | Stage::Gone => {}
         }
     }
 
@@ -175,10 +178,10 @@ impl Worker {
         match self.stage {
             Stage::In { .. } | Stage::Draining { .. } => {}
             Stage::Out { .. } => {
-                self.stage = Stage::Out { since: None, busy: false, retry_at: ctx.now + RETRY };
-                return;
+                self.stage = Stage::Out { since: None };
+                return self.call.again(ctx.now);
             }
-            Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => return,
+            Stage::Fenced | Stage::Leaving | Stage::Gone => return,
         }
         ctx.report(Notice::Fenced { worker: self.jobs.worker, jobs: self.jobs.held.len() });
         ctx.out.push(Effect::Fence { worker: self.jobs.worker });
@@ -212,8 +215,9 @@ impl Worker {
 
     /// The data did not know it, and its slot may belong to another: it asks for one.
     pub(super) fn may_have_no_slot(&mut self, ctx: &Ctx) {
-        if let Stage::In { settle_at, .. } = &mut self.stage {
-            *settle_at = Some(ctx.now + ctx.config.settings.join_settle);
+        if let Stage::In { settles } = &mut self.stage {
+            *settles = true;
+            self.call.set(ctx.now + ctx.config.settings.join_settle);
         }
     }
 
@@ -236,60 +240,36 @@ impl Worker {
         // Another node drained it: it is out of the ring already.
         if member.state == MemberState::Draining && !ctx.config.broken.has(Mutation::DrainsUnheard) {
             self.departing = true;
-            self.stage = Stage::Draining { told: true, busy: false, retry_at: Time(0) };
-        } else if let Stage::In { settle_at, .. } = &mut self.stage
+            self.enter(Stage::Draining { told: true });
+        } else if let Stage::In { settles } = &mut self.stage
             && member.state == MemberState::Up
         {
-            *settle_at = None;
+            *settles = false;
         }
     }
 
     pub(super) fn on_settled(&mut self, ctx: &mut Ctx, answer: Result<Seat>) -> Result<bool> {
-        let Stage::In { settle_at, busy } = &mut self.stage else { return Ok(false) };
-        *busy = false;
-        match answer {
-            Ok(seat) => {
-                *settle_at = None;
-                self.learn(ctx, &seat.member);
-                Ok(seat.first)
-            }
-            Err(error) => {
-                *settle_at = Some(ctx.now + RETRY);
-                Err(error)
-            }
-        }
+        let Stage::In { settles } = &mut self.stage else { return Ok(false) };
+        *settles = answer.is_err();
+        let seat = self.call.answered(ctx.now, answer)?;
+        self.learn(ctx, &seat.member);
+        Ok(seat.first)
     }
 
     pub(super) fn on_drained(&mut self, ctx: &mut Ctx, answer: Result<Member>) -> Result<()> {
-        let Stage::Draining { told, busy, retry_at } = &mut self.stage else { return Ok(()) };
-        *busy = false;
-        match answer {
-            Ok(member) => {
-                *told = true;
-                self.member = Some(member);
-                Ok(())
-            }
-            Err(error) => {
-                *retry_at = ctx.now + RETRY;
-                Err(error)
-            }
-        }
+        let Stage::Draining { told } = &mut self.stage else { return Ok(()) };
+        self.member = Some(self.call.answered(ctx.now, answer)?);
+        *told = true;
+        Ok(())
     }
 
     /// Its own good-bye has come back, with or without an answer.
     pub(super) fn on_left(&mut self, ctx: &mut Ctx, answer: Result<()>) -> Result<()> {
-        let Stage::Leaving { busy, retry_at } = &mut self.stage else { return Ok(()) };
-        match answer {
-            Ok(()) => {
-                self.left(ctx);
-                Ok(())
-            }
-            Err(error) => {
-                *busy = false;
-                *retry_at = ctx.now + RETRY;
-                Err(error)
-            }
+        if matches!(self.stage, Stage::Leaving) {
+            self.call.answered(ctx.now, answer)?;
+            self.left(ctx);
         }
+        Ok(())
     }
 
     /// Its pool is gone, and so is its membership.
@@ -305,8 +285,12 @@ impl Worker {
         if self.departing {
             self.gone(ctx);
         } else {
-            self.stage = Stage::Out { since: None, busy: false, retry_at: Time(0) };
+            self.enter(Stage::Out { since: None });
         }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        (self.stage, self.call) = (stage, OneCall::default());
     }
 
     fn gone(&mut self, ctx: &mut Ctx) {
@@ -333,12 +317,13 @@ impl Worker {
         self.jobs.on_time(ctx);
         self.jobs.start_waiting(ctx);
         if self.jobs.stuck && matches!(self.stage, Stage::In { .. }) {
-            self.stage = Stage::Draining { told: false, busy: false, retry_at: Time(0) };
+            self.enter(Stage::Draining { told: false });
         }
         for key in self.jobs.take_released() {
             self.rebalance.released(&key);
         }
-        if let (Gate::TooOld { why, .. }, Stage::Out { busy: false, .. }) = (gate, &self.stage)
+        if let (Gate::TooOld { why, .. }, Stage::Out { .. }) = (gate, &self.stage)
+            && !self.call.is_busy()
             && self.added.is_some()
         {
             self.refuse(ctx, Error::TooOld(why));
@@ -346,14 +331,13 @@ impl Worker {
         self.flush_stage(ctx, ring, gate);
         if self.may_leave(ctx) && self.has_said_all(ctx, gate) {
             ctx.out.push(Effect::Drop { worker: self.jobs.worker });
-            self.stage = Stage::Leaving { busy: false, retry_at: Time(0) };
+            self.enter(Stage::Leaving);
         }
-        if let Stage::Leaving { busy, retry_at } = &mut self.stage {
+        if matches!(self.stage, Stage::Leaving) {
             match gate {
                 // The others notice that it is silent.
                 Gate::Gone | Gate::TooOld { .. } => self.left(ctx),
-                _ if gate.is_known() && !*busy && ctx.now >= *retry_at => {
-                    *busy = true;
+                _ if gate.is_known() && self.call.begin(ctx.now) => {
                     ctx.call(Call::Leave(Expire { workers: vec![(self.jobs.worker, None)] }));
                 }
                 _ => {}
@@ -369,10 +353,9 @@ impl Worker {
             self.jobs.flush_attesting(ctx, self.member.as_ref());
         }
         match &mut self.stage {
-            Stage::Out { busy: false, .. } if self.departing => self.gone(ctx),
-            Stage::Out { since, busy, retry_at } => {
-                if open && !*busy && ctx.now >= *retry_at {
-                    *busy = true;
+            Stage::Out { .. } if self.departing && !self.call.is_busy() => self.gone(ctx),
+            Stage::Out { since } => {
+                if open && self.call.begin(ctx.now) {
                     if since.is_none() {
                         self.joins += 1;
                     }
@@ -383,9 +366,8 @@ impl Worker {
                 }
             }
             Stage::In { .. } | Stage::Draining { .. } if !gate.is_known() => {}
-            Stage::In { settle_at, busy } => {
-                if open && !*busy && settle_at.is_some_and(|at| ctx.now >= at) {
-                    *busy = true;
+            Stage::In { settles } => {
+                if open && *settles && self.call.begin(ctx.now) {
                     ctx.call(Call::Settle(Settle { worker }));
                 }
                 if normal {
@@ -396,14 +378,13 @@ impl Worker {
                 }
                 self.jobs.flush(ctx, normal);
             }
-            Stage::Draining { told, busy, retry_at } => {
-                if !*told && !*busy && ctx.now >= *retry_at {
-                    *busy = true;
+            Stage::Draining { told } => {
+                if !*told && self.call.begin(ctx.now) {
                     ctx.call(Call::Drain(Drain { workers: vec![worker] }));
                 }
                 self.jobs.flush(ctx, normal);
             }
-            Stage::Fenced | Stage::Leaving { .. } | Stage::Gone => {}
+            Stage::Fenced | Stage::Leaving | Stage::Gone => {}
         }
     }
 
@@ -424,7 +405,7 @@ impl Worker {
             Stage::Fenced => true,
             Stage::In { .. } => self.jobs.leaving == Some(StopReason::Shutdown),
             Stage::Draining { .. } => self.jobs.leaving.is_some(),
-            Stage::Out { .. } | Stage::Leaving { .. } | Stage::Gone => false,
+            Stage::Out { .. } | Stage::Leaving | Stage::Gone => false,
         };
         let ended = self.jobs.is_idle() || ctx.config.broken.has(Mutation::ExpireBeforeJoined);
         asked && ended && self.jobs.attesting.is_none()
@@ -441,18 +422,12 @@ impl Worker {
         let (attesting, known) = (self.jobs.attesting.is_some(), gate.is_known());
         let (open, normal) = (gate == Gate::Open && !attesting, gate != Gate::Recovering && !attesting);
         let own = match &self.stage {
-            Stage::Out { busy: false, retry_at, .. } if open => Some(*retry_at),
-            Stage::Draining { told: false, busy: false, retry_at }
-            | Stage::Leaving { busy: false, retry_at }
-                if known =>
-            {
-                Some(*retry_at)
-            }
-            Stage::In { settle_at, busy: false } if open => *settle_at,
+            Stage::Out { .. } | Stage::In { settles: true } if open => self.call.deadline(),
+            Stage::Draining { told: false } | Stage::Leaving if known => self.call.deadline(),
             _ => None,
         };
         let serves = known && normal && matches!(self.stage, Stage::In { .. });
-        let audit = if serves && self.jobs.audit_due { self.audit.next() } else { None };
+        let audit = if serves && self.jobs.audit_due { self.audit.deadline() } else { None };
         let moves = (serves && self.jobs.leaving.is_none()).then(|| self.rebalance.deadline()).flatten();
         let jobs = self.jobs.deadline(known && self.member_id().is_some(), normal, in_flight);
         [own, audit, moves, jobs].into_iter().fold(None, earliest)
