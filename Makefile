@@ -92,7 +92,7 @@ book:
 test:
 	@scripts/test
 
-# `make test` builds the crates with the features that the proofs need; the examples alone take them without.
+# `make test` builds the crates with the features that the proofs need; the examples alone take them without these.
 test-plain:
 	cargo clippy --locked -p tenure-sequence -p tenure-pool -p tenure-jobs -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-steps -p tenure-testing --lib -- -D warnings
 	@$(with_redis) && cargo test --locked -p tenure-examples $(foreach name,$(ONLY),--test "$(name)")

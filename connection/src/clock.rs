@@ -9,14 +9,23 @@ const NOISE: Duration = Duration::from_millis(1);
 /// At most so often.
 const READINGS: u32 = 16;
 
-/// The time since the machine's boot, suspends included.
+/// The time since the machine's boot, suspends included. A thread that [follows](crate::paused) the paused time of a test has
+/// that of the test.
 pub fn since_boot() -> Duration {
+    #[cfg(feature = "test-util")]
+    if let Some(time) = crate::paused::time() {
+        return time;
+    }
     duration(clock_gettime(ClockId::Boottime))
 }
 
 /// For how long the machine was suspended since its boot: what [`Instant`](std::time::Instant) does not count. Exact to a
 /// millisecond, unless the thread is interrupted again and again.
 pub fn suspended() -> Duration {
+    #[cfg(feature = "test-util")]
+    if crate::paused::is_followed() {
+        return Duration::ZERO;
+    }
     let mut best = (Duration::MAX, Duration::ZERO);
     for _ in 0..READINGS {
         let before = duration(clock_gettime(ClockId::Monotonic));

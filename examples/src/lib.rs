@@ -80,4 +80,7 @@ mod pages {
 
     #[doc = include_str!("../../docs/how-to/testing-a-handler.md")]
     pub struct TestingAHandler;
+
+    #[doc = include_str!("../../docs/how-to/testing-jobs.md")]
+    pub struct TestingJobs;
 }

@@ -134,6 +134,10 @@ impl JobsBuilder {
                 let client = client.with_name(&format!("{node} jobs"));
                 (Arc::new(RedisStore::open(&client, &set)), own_thread()?)
             }
+            #[cfg(feature = "test-util")]
+            Backend::Memory(store) if tenure_connection::paused::is_followed() => {
+                (Arc::new(store), Thread::here())
+            }
             Backend::Memory(store) => (Arc::new(store), own_thread()?),
             #[cfg(feature = "sim")]
             Backend::Given(store) => (store, Thread::here()),

@@ -444,9 +444,10 @@ impl Jobs {
         Couch::new(self.clone())
     }
 
-    /// Stops everything that this node does, as a crash does: for tests.
-    #[cfg(feature = "sim")]
-    pub fn kill(&self) {
+    /// Ends this node as a crash would: no job of the node ends in the store, and no handler hears of anything. For tests. The
+    /// thread of a node that is not in paused time goes on.
+    #[cfg(any(feature = "sim", feature = "test-util"))]
+    pub fn abandon(&self) {
         self.shared.thread.stop();
         self.shared.keeper.abort_all();
     }

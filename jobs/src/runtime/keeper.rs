@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     /// Ends all handlers, as a crash does.
-    #[cfg(feature = "sim")]
+    #[cfg(any(feature = "sim", feature = "test-util"))]
     pub(crate) fn abort_all(&self) {
         for execution in self.running().values() {
             execution.stop(true);

@@ -31,8 +31,8 @@ impl Thread {
         Ok(Self { runtime: handle, over, is_here: false, _end: end })
     }
 
-    /// The caller's own runtime in its place: for proofs, whose time is not that of the clock.
-    #[cfg(feature = "sim")]
+    /// The caller's own runtime in its place: for tests and proofs, whose time is not that of the clock.
+    #[cfg(any(feature = "sim", feature = "test-util"))]
     pub(crate) fn here() -> Self {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
@@ -40,7 +40,7 @@ impl Thread {
     }
 
     /// Ends all that runs on it.
-    #[cfg(feature = "sim")]
+    #[cfg(any(feature = "sim", feature = "test-util"))]
     pub(crate) fn stop(&self) {
         self.over.cancel();
     }

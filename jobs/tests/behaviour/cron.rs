@@ -91,7 +91,7 @@ async fn a_planner_that_dies_is_replaced() {
     let _first = plan(&first, &[cron("report", "*/5 * * * *")]).await;
     sleep(Duration::from_millis(10)).await;
     // In the middle of its run, perhaps.
-    first.kill();
+    first.abandon();
     let _second = plan(&second, &[]).await;
     let _worker = worker(&second, &ran, None);
     sleep(61 * MINUTE).await;

@@ -37,7 +37,7 @@ async fn the_jobs_of_a_node_that_dies_run_elsewhere(world: World) {
     let id = second.add("q", &()).await.unwrap().id;
     said.until(1).await;
     // It stops in the middle: nothing renews its leases any more.
-    first.kill();
+    first.abandon();
     let _second = worker(&second, "second", &said, false);
     let ended = tokio::time::timeout(MINUTE, second.wait(&id)).await.unwrap().unwrap();
     assert!(ended.is_done());

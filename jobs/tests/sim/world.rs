@@ -201,7 +201,7 @@ impl World {
     fn crash(&self, node: &Node) {
         self.say(|| format!("{} dies", node.life));
         self.judge().lives.remove(&*node.life);
-        node.jobs.kill();
+        node.jobs.abandon();
     }
 
     async fn play(self: &Arc<Self>, steps: u64) {

@@ -42,6 +42,7 @@ mod outage;
 mod panic;
 mod parking;
 mod partial_loss;
+mod paused;
 mod pausing;
 mod placement;
 mod recorder;

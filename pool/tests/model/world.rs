@@ -29,7 +29,7 @@ pub(crate) const NOW: u64 = 1_760_000_000_000;
 thread_local! {
     /// The store on which steps are run; it holds the state only for as long as a step takes.
     pub(crate) static STORE: Arc<MemoryStore> = {
-        let store = Arc::new(MemoryStore::with_clock(Arc::new(|| NOW)));
+        let store = Arc::new(MemoryStore::with_clock(|| NOW));
         Store::Memory(Arc::clone(&store)).bless("memory0");
         store
     };

@@ -59,7 +59,7 @@ impl Backend {
     pub(crate) async fn memory() -> Self {
         let clock = Arc::new(AtomicU64::new(START));
         let reading = Arc::clone(&clock);
-        let store = MemoryStore::with_clock(Arc::new(move || reading.load(Ordering::SeqCst)));
+        let store = MemoryStore::with_clock(move || reading.load(Ordering::SeqCst));
         store.break_on_purpose(Mutations::of(BROKEN.get()));
         let backend = Self { store: store.clone().into(), clock, kind: Kind::Memory(store) };
         backend.bless(&backend.store).await;

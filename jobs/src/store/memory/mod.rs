@@ -17,20 +17,20 @@ mod wake;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+#[cfg(feature = "test-util")]
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tenure_connection::ServerClock;
 
 use self::state::State;
 #[cfg(feature = "sim")]
 use super::{Breakage, Dump};
 
-/// A clock, in ms since the Unix epoch.
-type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
-
 /// A set in memory. Clones share it: nodes that are given clones of one store work together.
 #[derive(Clone)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
-    clock: Clock,
+    clock: ServerClock,
 }
 
 impl Default for MemoryStore {
@@ -42,15 +42,47 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// A set of its own, by the system's clock.
     pub fn new() -> Self {
-        Self::with_clock(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+        Self::of(ServerClock::default())
     }
 
     /// A set of its own, by this clock in ms since the Unix epoch.
     pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        Self { state: Arc::default(), clock: Arc::new(clock) }
+        Self::of(ServerClock::new(clock))
+    }
+
+    fn of(clock: ServerClock) -> Self {
+        Self { state: Arc::default(), clock }
+    }
+
+    /// A store for a test whose time is paused, by `#[tokio::test(start_paused = true)]`. The clock begins at 2026-01-01 00:00
+    /// UTC. The nodes that join it follow the time of the test's runtime, in which an hour of
+    /// waiting takes no hour. So do their leases. Handlers may wait for nothing outside of the
+    /// runtime. Needs the feature `test-util`, as the three below do.
+    ///
+    /// # Panics
+    /// The time of the present runtime is not paused.
+    #[cfg(feature = "test-util")]
+    pub fn paused() -> Self {
+        Self::of(tenure_connection::paused::follow())
+    }
+
+    /// The time of this clock.
+    #[cfg(feature = "test-util")]
+    pub fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.clock.now())
+    }
+
+    /// Puts this clock forward, and no clock of a node. So no lease of a node ends meanwhile, and what is due by the store's
+    /// time is due at once: delayed jobs, crons, limits and retentions.
+    #[cfg(feature = "test-util")]
+    pub fn skip(&self, time: Duration) {
+        self.clock.skip(time);
+    }
+
+    /// Puts this clock forward to this moment. A moment that has passed changes nothing.
+    #[cfg(feature = "test-util")]
+    pub fn skip_to(&self, moment: SystemTime) {
+        self.clock.skip_to(moment);
     }
 
     /// Loses all data, as a server does that restarts without any.
@@ -95,8 +127,8 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> u64 {
-        (self.clock)()
+    fn ms(&self) -> u64 {
+        self.clock.now()
     }
 }
 

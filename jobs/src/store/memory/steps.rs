@@ -111,7 +111,7 @@ fn tell_ends(edit: &Edit<'_>, id: &JobId, behind: &str, peeked: &mut Peeked, ans
 #[async_trait]
 impl Store for MemoryStore {
     async fn boot(&self, seen: Token) -> Result<Booted> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let server = state.server;
         let meta = &mut state.data.meta;
         if let Some(incarnation) = meta.incarnation {
@@ -134,7 +134,7 @@ impl Store for MemoryStore {
         hold: u64,
         grace: u64,
     ) -> Result<Incarnation> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let edit = Edit::begin_anywhere(&mut state, now, inc)?;
         let server = edit.state.server;
         let token = floor_at(now).max(edit.state.data.token().0).max(seen_token(seen.0));
@@ -159,7 +159,7 @@ impl Store for MemoryStore {
     }
 
     async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         let was = edit.state.data.queues.get(queue).cloned();
         let kind = |settings: &Settings| (settings.grouped, settings.pinned);
@@ -210,7 +210,7 @@ impl Store for MemoryStore {
     }
 
     async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         if !edit.state.data.queues.contains_key(queue) {
             edit.state.data.queues.insert(queue.clone(), Settings::named());
@@ -223,7 +223,7 @@ impl Store for MemoryStore {
     }
 
     async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         if let Some(answer) = before(&edit, lane)? {
             return Ok(answer.bytes().filter_map(AddReply::of_letter).collect());
@@ -236,7 +236,7 @@ impl Store for MemoryStore {
     }
 
     async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         if edit.hold() > now {
             return Ok(TakeReply::Hold(edit.hold() - now));
@@ -251,7 +251,7 @@ impl Store for MemoryStore {
     }
 
     async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         if let Some(answer) = before(&edit, lane)? {
             return Ok(answer.bytes().filter_map(SettleReply::of_letter).collect());
@@ -263,7 +263,7 @@ impl Store for MemoryStore {
     }
 
     async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let edit = Edit::begin(&mut state, now, inc)?;
         let mut shortest = 0;
         let mut extended = |(id, token): &(JobId, Token)| {
@@ -284,7 +284,7 @@ impl Store for MemoryStore {
     }
 
     async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         let extended = attest::attest(&mut edit, jobs);
         edit.flush();
@@ -300,13 +300,13 @@ impl Store for MemoryStore {
         grace: u64,
         off_duty: bool,
     ) -> Result<Ticked> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let edit = Edit::begin(&mut state, now, inc)?;
         Ok(tick::tick(edit, node, &Limits { most: most as usize, pause, grace, off_duty }))
     }
 
     async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         let replies = steer::steer(&mut edit, requests);
         edit.flush();
@@ -321,7 +321,7 @@ impl Store for MemoryStore {
         number: u64,
         ids: &[JobId],
     ) -> Result<Vec<Option<Seen>>> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let mut edit = Edit::begin(&mut state, now, inc)?;
         let (mut jobs, mut bytes) = (Vec::with_capacity(ids.len()), 0);
         for id in ids {
@@ -336,7 +336,7 @@ impl Store for MemoryStore {
     }
 
     async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let edit = Edit::begin(&mut state, now, inc)?;
         let (mut jobs, mut answered) = (Vec::with_capacity(ids.len()), Answered::default());
         for id in ids {
@@ -367,7 +367,7 @@ impl Store for MemoryStore {
     }
 
     async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
-        let (now, mut state) = (self.now(), self.state());
+        let (now, mut state) = (self.ms(), self.state());
         let edit = Edit::begin(&mut state, now, inc)?;
         let data = &edit.state.data;
         let figures = |queue: &QueueName| Figures {
@@ -408,7 +408,7 @@ impl Store for MemoryStore {
     }
 
     async fn time(&self) -> Result<u64> {
-        Ok(self.now())
+        Ok(self.ms())
     }
 
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::node::{Limit, Node, Shard, shards};
+use crate::clock::follows_a_test;
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
@@ -357,9 +358,9 @@ impl NodeBuilder {
         Shard::start(pool, config, store, thread, self.fence_policy, beside, limit).await
     }
 
-    /// A thread of this name, or the present runtime for a client.
+    /// A thread of this name, or the present runtime for a client, and in the paused time of a test.
     pub(crate) fn thread(&self, name: String) -> Result<EngineThread, StoreError> {
-        if self.client_only || self.broken.has(Mutation::EngineAtHome) {
+        if self.client_only || follows_a_test() || self.broken.has(Mutation::EngineAtHome) {
             return Ok(EngineThread::home());
         }
         EngineThread::start(name).map_err(|error| StoreError::NotExecuted(Arc::new(error)))
@@ -473,8 +474,12 @@ pub(crate) fn join_patience(worker_ttl: Duration) -> Duration {
     opening.max(Duration::from_secs(60))
 }
 
-/// 64 random bits: they tell one life of a node from another, or are keys of a hash.
+/// 64 random bits: they tell one life of a node from another, or are keys of a hash. A test in paused time counts them.
 fn rand_u64() -> u64 {
+    #[cfg(feature = "test-util")]
+    if let Some(number) = tenure_connection::paused::counted() {
+        return number;
+    }
     ulid::Ulid::generate().random() as u64
 }
 

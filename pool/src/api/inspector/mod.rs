@@ -3,9 +3,11 @@
 pub(crate) mod follow;
 mod reads;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, try_join_all};
+
+use tokio::time::Instant;
 
 use crate::api::builder::Backend;
 use tenure_connection::Class;

@@ -1,10 +1,9 @@
 //! All that an inspector reads. A node has methods of the same names.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use futures::future::{FutureExt, try_join_all};
 use futures::stream::Stream;
+use tokio::time::Instant;
 
 use super::Inspector;
 use crate::api::events::{EventCursor, EventPage};

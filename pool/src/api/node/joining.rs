@@ -1,7 +1,9 @@
 //! A join that waits. It logs the reason of its wait, and fails at once on a trouble that only an operator can mend.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::Shard;
 use crate::core::ctx::RETRY;

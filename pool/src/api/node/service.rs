@@ -4,10 +4,11 @@ use std::future::{Future, pending};
 use std::io;
 use std::process::{ExitCode, Termination};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use super::{CloseReport, Node};
 use crate::error::Error;

@@ -1,9 +1,10 @@
 //! Changes of a pool's settings while it runs.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::time::Instant;
 
 use super::calls::PATIENCE;
 use super::shards::{Probe, Seen, is_silence};
@@ -178,7 +179,7 @@ impl Shard {
                 tokio::time::sleep(AGAIN).await;
             }
         };
-        let in_time = tokio::time::timeout_at(deadline.into(), changed).await;
+        let in_time = tokio::time::timeout_at(deadline, changed).await;
         in_time.unwrap_or_else(|_| Err(self.late(PATIENCE)))
     }
 

@@ -146,7 +146,7 @@ impl World {
     pub(super) fn new(seed: u64, options: &Options, tracing: bool) -> Self {
         let server_ms = Arc::new(AtomicU64::new(EPOCH_MS));
         let clock = Arc::clone(&server_ms);
-        let store = MemoryStore::with_clock(Arc::new(move || clock.load(Ordering::Relaxed)));
+        let store = MemoryStore::with_clock(move || clock.load(Ordering::Relaxed));
         store.break_on_purpose(options.broken.clone());
         let mut rng = Rng::new(seed);
         let rates = Rates::draw(&mut rng, &options.faults);

@@ -30,11 +30,15 @@ pub(crate) struct LeaseThread {
 }
 
 impl LeaseThread {
-    /// Starts the thread.
+    /// Starts the thread. In the paused time of a test it is a task.
     ///
     /// # Errors
     /// The system gives no thread or no event queue.
     pub(crate) fn spawn(self) -> std::io::Result<()> {
+        if clock::follows_a_test() {
+            tokio::spawn(async move { self.run().await });
+            return Ok(());
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name(format!("lease {}", self.node)).spawn(move || {
             self.watched(|| runtime.block_on(self.run()));

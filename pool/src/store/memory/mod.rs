@@ -47,15 +47,15 @@ mod updating;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+#[cfg(feature = "test-util")]
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tenure_connection::ServerClock;
 
 use self::server::Shared;
 use crate::model::level;
 #[cfg(feature = "sim")]
 pub use proof::Snapshot;
-
-/// The server's clock: ms since 1970.
-type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The pool's steps in the memory of one process.
 ///
@@ -72,21 +72,53 @@ pub struct MemoryStore {
 impl MemoryStore {
     /// A store without a pool, with the system's clock.
     pub fn new() -> Self {
-        Self::with_clock(Arc::new(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        }))
+        Self::of(ServerClock::default())
     }
 
     /// A store without a pool, with the caller's clock: it says the ms since 1970.
-    pub fn with_clock(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Self {
+    pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        Self::of(ServerClock::new(clock))
+    }
+
+    fn of(clock: ServerClock) -> Self {
         Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default(), level: level::OWN }
+    }
+
+    /// A store for a test whose time is paused, by `#[tokio::test(start_paused = true)]`. The clock begins at 2026-01-01 00:00
+    /// UTC. The nodes that join it in this test follow the time of the test's runtime, in which an hour of
+    /// waiting takes no hour. So do their leases. Handlers may wait for nothing outside of the
+    /// runtime. Needs the feature `test-util`, as the three below do.
+    ///
+    /// # Panics
+    /// The time of the present runtime is not paused.
+    #[cfg(feature = "test-util")]
+    pub fn paused() -> Self {
+        Self::of(tenure_connection::paused::follow())
+    }
+
+    /// The time of this clock.
+    #[cfg(feature = "test-util")]
+    pub fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.shared.clock.now())
+    }
+
+    /// Puts this clock forward, and no clock of a node. So no lease of a node ends meanwhile, and what is due by the store's
+    /// time is due at once: retries, the ends of pauses and of retentions.
+    #[cfg(feature = "test-util")]
+    pub fn skip(&self, time: Duration) {
+        self.shared.clock.skip(time);
+    }
+
+    /// Puts this clock forward to this moment. A moment that has passed changes nothing.
+    #[cfg(feature = "test-util")]
+    pub fn skip_to(&self, moment: SystemTime) {
+        self.shared.clock.skip_to(moment);
     }
 
     /// The store of one shard of the pool, the same for all clients.
     pub(crate) fn shard(&self, index: u32) -> Self {
         let mut shards = self.shared.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let shard = shards.entry(index).or_insert_with(|| Self::with_clock(self.shared.clock.clone()));
+        let shard = shards.entry(index).or_insert_with(|| Self::of(self.shared.clock.clone()));
         Self { level: self.level, ..shard.clone() }
     }
 }

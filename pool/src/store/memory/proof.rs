@@ -72,7 +72,7 @@ impl MemoryStore {
 
     /// Another server process takes over the data.
     pub fn new_process(&self) {
-        let now = (self.shared.clock)();
+        let now = self.shared.clock.now();
         let mut server = self.shared.lock();
         server.process += 1;
         server.started = now;

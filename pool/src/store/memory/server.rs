@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tenure_connection::ServerClock;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::MemoryStore;
 use super::state::State;
-use super::{Clock, MemoryStore};
 use crate::model::id::Incarnation;
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
@@ -66,7 +67,7 @@ impl fmt::Debug for Server {
 /// The server, and the state that its clients share.
 pub(super) struct Shared {
     server: Mutex<Server>,
-    pub(super) clock: Clock,
+    pub(super) clock: ServerClock,
     /// Changes when a blocked reader must look again.
     woken: watch::Sender<u64>,
     pub(super) members: watch::Sender<Arc<Members>>,
@@ -77,7 +78,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// A server without a pool.
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(super) fn new(clock: ServerClock) -> Self {
         let state = State::default();
         Self {
             server: Mutex::new(Server { state, process: 0, started: 0, flushed: false, available: true }),
@@ -184,7 +185,7 @@ impl MemoryStore {
         server: &mut Server,
         step: impl FnOnce(&mut State, u64) -> std::result::Result<T, Refusal>,
     ) -> Result<T> {
-        let now = (self.shared.clock)();
+        let now = self.shared.clock.now();
         let state = &mut server.state;
         state.level = self.level;
         state.expire_keys(now);

@@ -393,7 +393,7 @@ impl Transition for ReadState {
 impl OnMemory for ReadIdentity {
     async fn on_memory(&self, store: &MemoryStore, _: Incarnation) -> Result<ServerIdentity> {
         let server = store.reach()?;
-        let uptime = Duration::from_millis((store.shared.clock)().saturating_sub(server.started));
+        let uptime = Duration::from_millis(store.shared.clock.now().saturating_sub(server.started));
         Ok(ServerIdentity { run_id: server.run_id(), uptime, promoted: false, flushed: server.flushed })
     }
 }

@@ -1,8 +1,7 @@
 //! A shutdown that is under way is made to end sooner, by a caller that has no node in the pool.
 
-use std::time::Instant;
-
 use futures::future::try_join_all;
+use tokio::time::Instant;
 
 use crate::api::builder::NodeBuilder;
 use crate::api::node::joining::{Limit, Waiting};

@@ -1,9 +1,10 @@
 //! A look at the present state of one shard, before or after it is joined.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure_connection::Class;
+use tokio::time::Instant;
 
 use crate::api::node::joining::{Limit, Waiting, check_server};
 use crate::error::Error;

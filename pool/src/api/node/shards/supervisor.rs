@@ -7,9 +7,10 @@
 //! - The first shard may lose all data, and a node may create it again with another number of shards. This process
 //!   then drops everything that it runs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::{FutureExt, join_all, select_all};
+use tokio::time::Instant;
 
 use super::probe::server_ms;
 use crate::api::node::ends::CLOSING;

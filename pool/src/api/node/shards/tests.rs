@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tenure_testing::{Lines, eventually};
+use tokio::time::Instant;
 
 use crate::api::builder::NodeBuilder;
 use crate::api::health::Health;
