@@ -85,7 +85,7 @@ async fn no_more_begin_in_a_window_than_its_limit(world: World) {
             Ok(())
         }
     });
-    let began = SystemTime::now();
+    let began = world.now();
     let _worker = worker.start().unwrap();
     for n in 0..20 {
         jobs.add("q", &n).group(format!("t{}", n % 2)).await.unwrap();
@@ -93,7 +93,7 @@ async fn no_more_begin_in_a_window_than_its_limit(world: World) {
     assert_eq!(said.until(20).await.len(), 20);
     // Ten jobs of a group need four windows, of which the first has begun before.
     let of = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_millis() / window.as_millis();
-    assert!(of(SystemTime::now()) - of(began) >= 3);
+    assert!(of(world.now()) - of(began) >= 3);
 }
 
 async fn a_refusal_holds_up_its_group_only(world: World) {
@@ -103,11 +103,11 @@ async fn a_refusal_holds_up_its_group_only(world: World) {
     let heard = said.clone();
     let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
         let heard = heard.clone();
+        let until = world.now() + Duration::from_millis(400);
         async move {
             let group = ctx.group().unwrap_or_default().to_owned();
             let first = !heard.all().contains(&"refused".to_owned()) && group == "refused";
             heard.say(group);
-            let until = SystemTime::now() + Duration::from_millis(400);
             Ok(if first { Outcome::limited_until(until) } else { Outcome::done() })
         }
     });

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-/// Makes two tests of each story, one per store.
+/// Makes two tests of each story, one per store. In memory a story runs in paused time.
 macro_rules! stories {
     ($($name:ident),* $(,)?) => {
         mod memory {
             $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[tokio::test(start_paused = true)]
                 async fn $name() { super::$name(crate::world::World::memory()).await; }
             )*
         }
@@ -31,6 +31,7 @@ mod groups;
 mod layers;
 mod losses;
 mod on_pool;
+mod paused;
 mod rights;
 mod running;
 mod settings;

@@ -108,16 +108,18 @@ async fn a_worker_that_waits_is_woken_by_a_job(world: World) {
 
 async fn a_delayed_job_runs_after_its_time(world: World) {
     let jobs = world.node("n").queues(["q"]).join().await.unwrap();
-    let worker = jobs.worker("q", async |ctx: Ctx, (): ()| {
-        assert!(std::time::SystemTime::now() >= ctx.due_at().unwrap());
-        Ok(())
+    let world = Arc::new(world);
+    let store = world.clone();
+    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
+        assert!(store.now() >= ctx.due_at().unwrap());
+        async { Ok(()) }
     });
     let _worker = worker.start().unwrap();
     let id = jobs.add("q", &()).delay(Duration::from_millis(300)).keep(MINUTE).await.unwrap().id;
     assert_eq!(jobs.get(&id).await.unwrap().unwrap().state(), State::Delayed);
     assert!(jobs.wait(&id).await.unwrap().is_done());
     let id = jobs.add("q", &()).delay(MINUTE).keep(MINUTE).await.unwrap().id;
-    jobs.run_at(&id, std::time::SystemTime::now()).await.unwrap();
+    jobs.run_at(&id, world.now()).await.unwrap();
     assert!(jobs.wait(&id).await.unwrap().is_done());
 }
 

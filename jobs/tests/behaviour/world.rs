@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tenure_jobs::{Client, Jobs, JobsBuilder, MemoryStore};
 use tenure_testing::RedisServer;
@@ -21,11 +21,19 @@ pub(crate) enum World {
 
 impl World {
     pub(crate) fn memory() -> Self {
-        Self::Memory(MemoryStore::new())
+        Self::Memory(MemoryStore::paused())
     }
 
     pub(crate) fn redis() -> Self {
         Self::Redis(format!("world{}", SETS.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    /// The time of the store.
+    pub(crate) fn now(&self) -> SystemTime {
+        match self {
+            Self::Memory(store) => store.now(),
+            Self::Redis(_) => SystemTime::now(),
+        }
     }
 
     pub(crate) fn node(&self, name: &str) -> JobsBuilder {

@@ -32,9 +32,9 @@ on_both_stores!(
     a_refused_job_goes_to_the_next_worker_with_its_payload,
     a_refused_job_is_tried_again_by_its_only_worker,
     a_job_that_ends_by_itself_is_gone,
-    a_handler_that_blocks_its_thread_hurts_only_its_key,
-    a_handler_that_blocks_the_only_thread_costs_no_lease,
-    a_handler_that_will_not_end_keeps_its_job_and_its_worker,
+    a_handler_that_blocks_its_thread_hurts_only_its_key in real_time,
+    a_handler_that_blocks_the_only_thread_costs_no_lease in real_time,
+    a_handler_that_will_not_end_keeps_its_job_and_its_worker in real_time,
 );
 
 /// A worker that cannot join again, because its handler does not end, must not lose its lease to a busy machine.

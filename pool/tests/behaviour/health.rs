@@ -19,9 +19,9 @@ on_both_stores!(
     a_node_without_its_store_names_the_store_then_its_workers,
     an_abandoned_node_wants_its_process_restarted,
     every_node_knows_how_many_jobs_wait,
-    a_handler_that_does_not_end_is_named,
-    a_node_that_stands_still_loses_its_jobs_and_comes_back,
-    a_handler_that_blocks_its_thread_is_named,
+    a_handler_that_does_not_end_is_named in real_time,
+    a_node_that_stands_still_loses_its_jobs_and_comes_back in real_time,
+    a_handler_that_blocks_its_thread_is_named in real_time,
 );
 
 async fn healthy(node: &Node) -> Health {

@@ -1,6 +1,6 @@
 //! A pool on hold: it accepts jobs and starts none, and what runs runs on.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tenure_pool::{DispatchError, JobState, Obstacle};
 use tenure_testing::eventually;
@@ -27,7 +27,7 @@ async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
     eventually(PATIENCE, "a router to leave the job waiting", async || {
         let job = a.job("later").await.unwrap().unwrap();
         assert_eq!(job.state, JobState::Queued);
-        job.next_try.is_some_and(|at| at > SystemTime::now() + waits)
+        job.next_try.is_some_and(|at| at > world.now() + waits)
     })
     .await;
     world.history().submitted("late");

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use crate::world::{Home, PATIENCE, SHORT, World, on_both_stores};
 
 on_both_stores!(
-    a_closed_node_leaves_nothing_running,
-    an_abandoned_node_leaves_nothing_running,
-    a_node_that_nobody_holds_closes_by_itself,
+    a_closed_node_leaves_nothing_running in real_time,
+    an_abandoned_node_leaves_nothing_running in real_time,
+    a_node_that_nobody_holds_closes_by_itself in real_time,
     a_refused_join_leaves_nothing_running,
     a_handler_goes_with_its_worker,
     a_handler_is_dropped_on_the_runtime_that_it_ran_on,

@@ -292,7 +292,7 @@ async fn a_pause_with_an_end_is_over_by_itself(world: World) {
     world.dispatch_one(&node, "key").await;
     let seen = world.inspector().await;
     node.pause("key", "ticket 17").by("anna").lasting(Duration::from_secs(3_600)).await.unwrap();
-    assert!(end_of(&node, "key").await.unwrap() > SystemTime::now() + Duration::from_secs(3_000));
+    assert!(end_of(&node, "key").await.unwrap() > world.now() + Duration::from_secs(3_000));
     let explained = node.explain("key").await.unwrap();
     assert!(explained.due.unwrap() > Duration::from_secs(3_000), "{explained:?}");
     assert!(explained.to_string().contains("it goes on by itself in "), "{explained}");

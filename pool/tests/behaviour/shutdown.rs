@@ -255,7 +255,7 @@ async fn two_nodes_may_ask_for_it_at_once(world: World) {
 }
 
 async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
-    let now = || u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let now = || u64::try_from(world.now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
     let node = world.node("a").await;
     node.submit(("never begun", "")).await.unwrap();
     let before = now();

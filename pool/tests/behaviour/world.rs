@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures::future::join_all;
 use tenure_pool::id::PoolName;
@@ -24,20 +24,30 @@ pub(crate) const POOL: &str = "behaviour";
 /// The keys of the placement hash, fixed so that all runs are alike.
 pub(crate) const HASH_KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
 
-/// Makes two tests of each scenario, one per store.
+/// Makes two tests of each scenario, one per store. In memory, a scenario runs in paused time. One `in real_time` blocks threads, or
+/// counts on several.
 macro_rules! on_both_stores {
-    ($($scenario:ident),* $(,)?) => {
+    ($($scenario:ident $(in $time:ident)?),* $(,)?) => {
         mod in_memory {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $scenario() {
-                super::$scenario($crate::world::World::in_memory()).await;
-            })*
+            $($crate::world::on_both_stores!(@memory $scenario $($time)?);)*
         }
         mod on_redis {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() {
                 super::$scenario($crate::world::World::on_redis()).await;
             })*
+        }
+    };
+    (@memory $scenario:ident) => {
+        #[tokio::test(start_paused = true)]
+        async fn $scenario() {
+            super::$scenario($crate::world::World::paused()).await;
+        }
+    };
+    (@memory $scenario:ident real_time) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $scenario() {
+            super::$scenario($crate::world::World::in_memory()).await;
         }
     };
 }
@@ -77,6 +87,11 @@ impl World {
         Self::new((&store).into(), Home::Memory(store))
     }
 
+    pub(crate) fn paused() -> Self {
+        let store = MemoryStore::paused();
+        Self::new((&store).into(), Home::Memory(store))
+    }
+
     pub(crate) fn on_redis() -> Self {
         Self::on_server(RedisServer::start().unwrap())
     }
@@ -103,6 +118,14 @@ impl World {
             hash_keys,
             ring,
             recorder: Recorder::new(Arc::new(History::new())),
+        }
+    }
+
+    /// The time of the store.
+    pub(crate) fn now(&self) -> SystemTime {
+        match &self.home {
+            Home::Memory(store) => store.now(),
+            Home::Redis(_) | Home::Elsewhere => SystemTime::now(),
         }
     }
 
