@@ -63,6 +63,15 @@ impl<E: From<Unexpected>> Values<E> {
         self.items.next().ok_or_else(|| self.unexpected("another value", &Value::Nil))
     }
 
+    /// The next value, a list.
+    ///
+    /// # Errors
+    /// As of [`of`](Self::of).
+    pub fn list(&mut self) -> Result<Self, E> {
+        let value = self.value()?;
+        Self::of(self.call, value)
+    }
+
     /// The next value, bytes or nothing.
     ///
     /// # Errors

@@ -315,7 +315,7 @@ pub(crate) async fn add_all(
         return Err(Error::ChildsId(job.id.clone()));
     }
     let (reply, answer) = oneshot::channel();
-    jobs.adder().send(Request { mode, parent, jobs: new, reply }).map_err(|_| Error::Closed)?;
+    jobs.shared.adder.send(Request { mode, parent, jobs: new, reply }).map_err(|_| Error::Closed)?;
     answer.await.map_err(|_| Error::Closed)?
 }
 

@@ -2,25 +2,25 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::FutureExt;
 use tenure_connection::Client;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::flow::Flow;
-use super::jobs::Jobs;
+use super::jobs::{Jobs, Shared};
 use super::queue::Queue;
 use crate::error::Error;
 use crate::model::id::{NodeName, QueueName, SetName};
 use crate::model::queue::Settings;
 use crate::runtime::hearer::{self, Ears};
 use crate::runtime::keeper::{self, Keeper};
-use crate::runtime::link::Link;
+use crate::runtime::link::{In, Link};
 use crate::runtime::thread::Thread;
 use crate::runtime::{adder, ticker};
-use crate::store::{Breakage, MemoryStore, RedisStore, Store, StoreError};
+use crate::store::{Breakage, Declare, MemoryStore, ReadFigures, RedisStore, Store, StoreError};
 
 /// How long joining waits for the node's subscription.
 const HEARS: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ pub struct JobsBuilder {
     breakage: Option<Breakage>,
 }
 
-enum Backend {
+pub(crate) enum Backend {
     Redis(Client),
     Memory(MemoryStore),
     /// Any store, on the caller's runtime.
@@ -46,20 +46,7 @@ enum Backend {
 }
 
 impl JobsBuilder {
-    pub(crate) fn redis(set: impl Into<String>, client: Client) -> Self {
-        Self::over(set.into(), Backend::Redis(client))
-    }
-
-    pub(crate) fn memory(store: MemoryStore) -> Self {
-        Self::over("memory".to_owned(), Backend::Memory(store))
-    }
-
-    #[cfg(feature = "sim")]
-    pub(crate) fn given(store: Arc<dyn Store>) -> Self {
-        Self::over("given".to_owned(), Backend::Given(store))
-    }
-
-    fn over(set: String, backend: Backend) -> Self {
+    pub(crate) fn over(set: String, backend: Backend) -> Self {
         Self {
             set,
             backend,
@@ -120,10 +107,15 @@ impl JobsBuilder {
         let (mut configs, mut declared) = (HashMap::new(), Vec::new());
         for queue in self.queues {
             let (name, settings) = queue.checked()?;
-            declared.push((name.clone(), settings));
+            declared.push((name.clone(), Some(settings)));
             configs.insert(name, queue);
         }
-        let named = self.named.iter().map(QueueName::new).collect::<Result<Vec<_>, _>>()?;
+        for name in self.named {
+            let name = QueueName::new(name)?;
+            if !configs.contains_key(&name) {
+                declared.push((name, None));
+            }
+        }
         for flow in &self.flows {
             flow.check()?;
         }
@@ -147,20 +139,9 @@ impl JobsBuilder {
         let (adder, requests) = mpsc::unbounded_channel();
         let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));
         // This call finds the set, or makes it. Later calls need not.
-        link.call_within(super::jobs::PATIENCE, |store, inc| {
-            async move { store.figures(inc, &[]).await }.boxed()
-        })
-        .await?;
+        link.call_within(super::jobs::PATIENCE, &ReadFigures(Vec::new())).await?;
         for (name, settings) in declared {
             declare(&link, name, settings).await?;
-        }
-        for name in named.into_iter().filter(|name| !configs.contains_key(name)) {
-            link.remember(&name, None);
-            link.call_within(super::jobs::PATIENCE, move |store, inc| {
-                let queue = name.clone();
-                async move { store.name(inc, &queue).await }.boxed()
-            })
-            .await?;
         }
 
         let (hears, heard) = oneshot::channel();
@@ -173,20 +154,29 @@ impl JobsBuilder {
             own.closed().cancel();
             return Err(error.into());
         }
-        Ok(Jobs::new(link, own, thread, adder, ears, keeper, configs, self.flows))
+        let shared = Shared {
+            link,
+            own,
+            thread,
+            adder,
+            ears,
+            keeper,
+            configs,
+            flows: self.flows,
+            workers: AtomicU64::default(),
+            failures: Mutex::default(),
+            warned: Mutex::default(),
+            lanes: Mutex::default(),
+        };
+        Ok(Jobs { shared: Arc::new(shared) })
     }
 }
 
-/// Declares a queue, also in each later incarnation.
-pub(crate) async fn declare(link: &Link, name: QueueName, settings: Settings) -> Result<(), Error> {
-    link.remember(&name, Some(&settings));
-    let queue = name.clone();
-    let (done, inc) = link
-        .call_within(super::jobs::PATIENCE, move |store, inc| {
-            let (queue, settings) = (queue.clone(), settings.clone());
-            async move { Ok((store.declare(inc, &queue, &settings).await?, inc)) }.boxed()
-        })
-        .await?;
+/// Declares a queue, or names a queue without settings, also in each later incarnation.
+pub(crate) async fn declare(link: &Link, name: QueueName, settings: Option<Settings>) -> Result<(), Error> {
+    link.remember(&name, settings.as_ref());
+    let declare = In(Declare(name.clone(), settings));
+    let (inc, done) = link.call_within(super::jobs::PATIENCE, &declare).await?;
     if !done {
         return Err(Error::Groups(name));
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -18,10 +17,10 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::Record;
-use crate::runtime::attesting::attest_running;
+use crate::runtime::attesting::Behind;
 use crate::runtime::execution::Execution;
 #[cfg(feature = "cron")]
-use crate::store::Data;
+use crate::store::{Data, SettleJobs};
 use crate::store::{Settle, SettleReply, Settling};
 
 /// An execution of a job. Cheap to clone.
@@ -214,23 +213,14 @@ impl Ctx {
     /// Says that the execution goes on, with notes or data to keep.
     async fn go_on(&self, settle: Settle) -> Result<Alive, Error> {
         let (jobs, execution) = (&self.shared.jobs, &self.shared.execution);
-        let going = Arc::new([Settling::new(execution.id.clone(), execution.token, settle)]);
         // The answer of the store may be lost: the next word must not take the notes back.
-        execution.keep(&going[0].settle);
-        let (own, link) = (execution.clone(), jobs.link().clone());
-        let replies = jobs
-            .call_once(move |store, inc, lane| {
-                let (going, own, link) = (going.clone(), own.clone(), link.clone());
-                async move {
-                    attest_running(&link, inc, [own]).await?;
-                    store.settle(inc, &lane, &*going).await
-                }
-                .boxed()
-            })
-            .await?;
+        execution.keep(&settle);
+        let going = vec![Settling::new(execution.id.clone(), execution.token, settle)];
+        let step = |lane| Behind::running([execution.clone()], SettleJobs(lane, going));
+        let replies = jobs.call_once(&jobs.shared.link, step).await?;
         let reply = replies.into_iter().next().unwrap_or(SettleReply::Halt);
         if matches!(reply, SettleReply::Halt | SettleReply::Bad) {
-            jobs.keeper().halt(&execution.id, execution.token);
+            jobs.shared.keeper.halt(&execution.id, execution.token);
             return Err(Error::Halted(execution.id.clone()));
         }
         execution.beat();

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use futures::FutureExt;
-
 use super::jobs::Jobs;
 use super::queue::millis;
 use crate::error::Error;
 use crate::model::id::{GroupName, JobId, QueueName};
-use crate::store::{Figures, Listing, Request, SteerReply};
+use crate::store::{Figures, Listing, ReadFigures, Request, SteerReply};
 
 /// A queue of a set. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -61,14 +59,7 @@ impl QueueHandle {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn figures(&self) -> Result<Figures, Error> {
-        let name = self.name.clone();
-        let figures = self
-            .jobs
-            .call(move |store, inc| {
-                let names = [name.clone()];
-                async move { store.figures(inc, &names).await }.boxed()
-            })
-            .await?;
+        let figures = self.jobs.call(&ReadFigures(vec![self.name.clone()])).await?;
         let figures = figures.into_iter().next().filter(|figures| figures.settings.is_some());
         figures.ok_or_else(|| Error::NoQueue(self.name.clone()))
     }

@@ -7,7 +7,7 @@ use tenure_connection::Client;
 
 use crate::error::Error;
 use crate::model::id::{QueueName, SetName};
-use crate::store::{Figures, MOST, RedisStore, Result, Store, StoreError};
+use crate::store::{Figures, ListQueues, MOST, OnRedis, ReadFigures, RedisStore, Result, StoreError};
 
 /// How often a look begins anew, when the data or the server change under it.
 const TRIES: usize = 3;
@@ -56,10 +56,10 @@ impl Inspector {
 
     async fn look(&self) -> Result<Vec<(QueueName, Figures)>> {
         let incarnation = self.store.find().await?;
-        let names = self.store.queues().await?;
+        let names = ListQueues().send(&self.store, incarnation).await?;
         let mut queues = Vec::with_capacity(names.len());
         for names in names.chunks(MOST) {
-            let figures = self.store.figures(incarnation, names).await?;
+            let figures = ReadFigures(names.to_vec()).send(&self.store, incarnation).await?;
             queues.extend(names.iter().cloned().zip(figures));
         }
         Ok(queues)

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_connection::Client;
@@ -15,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::add::{Add, Added, add_all, added, fresh_id, moment};
-use super::builder::JobsBuilder;
+use super::builder::{Backend, JobsBuilder};
 use super::couch::Couch;
 use super::ctx::Ctx;
 use super::failures::Failures;
@@ -26,7 +24,7 @@ use super::queue::Queue;
 use super::worker::{Handler, WorkerBuilder};
 use crate::data;
 use crate::error::{BoxError, Error};
-use crate::model::id::{Incarnation, JobId, NodeName, QueueName};
+use crate::model::id::{JobId, NodeName, QueueName};
 use crate::runtime::adder::Request as Adding;
 use crate::runtime::execution::Execution;
 use crate::runtime::filling::one_call;
@@ -35,7 +33,7 @@ use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
 use crate::store::{
-    AddMode, Kind, Lane, MemoryStore, NewJob, Request, Result as StoreResult, Steer, SteerReply, Store,
+    AddMode, Kind, Lane, MemoryStore, NewJob, ReadTime, Request, Steer, SteerJobs, SteerReply, Store,
 };
 
 /// How long a call waits for the store.
@@ -49,26 +47,26 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// Calls to the store end within 10 s with an error. Jobs that are added wait for as long as it takes.
 #[derive(Clone)]
 pub struct Jobs {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     /// For calls on the caller's runtime.
-    link: Link,
+    pub(crate) link: Link,
     /// For what runs on the node's thread.
-    own: Link,
-    thread: Thread,
-    adder: mpsc::UnboundedSender<Adding>,
-    ears: Ears,
-    keeper: Keeper,
-    configs: HashMap<QueueName, Queue>,
-    flows: Vec<Flow>,
-    workers: AtomicU64,
-    failures: Mutex<Failures>,
+    pub(crate) own: Link,
+    pub(crate) thread: Thread,
+    pub(crate) adder: mpsc::UnboundedSender<Adding>,
+    pub(crate) ears: Ears,
+    pub(crate) keeper: Keeper,
+    pub(crate) configs: HashMap<QueueName, Queue>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) workers: AtomicU64,
+    pub(crate) failures: Mutex<Failures>,
     /// When it last warned of a flow that it does not know.
-    warned: Mutex<Option<Instant>>,
+    pub(crate) warned: Mutex<Option<Instant>>,
     /// Lanes for calls of users, while no call is in them.
-    lanes: Mutex<Vec<Lane>>,
+    pub(crate) lanes: Mutex<Vec<Lane>>,
 }
 
 impl Drop for Shared {
@@ -80,77 +78,23 @@ impl Drop for Shared {
 impl Jobs {
     /// Settings of a node for the set of this name on Redis.
     pub fn builder(set: impl Into<String>, client: Client) -> JobsBuilder {
-        JobsBuilder::redis(set, client)
+        JobsBuilder::over(set.into(), Backend::Redis(client))
     }
 
     /// Settings of a node for a set in memory, for tests. Nodes with clones of one store work together.
     pub fn in_memory(store: MemoryStore) -> JobsBuilder {
-        JobsBuilder::memory(store)
+        JobsBuilder::over("memory".to_owned(), Backend::Memory(store))
     }
 
     /// Settings of a node over any store, which runs on the caller's runtime: for proofs, whose time is not the clock's.
     #[cfg(feature = "sim")]
     pub fn over(store: Arc<dyn Store>) -> JobsBuilder {
-        JobsBuilder::given(store)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of a node, put together in one place")]
-    pub(crate) fn new(
-        link: Link,
-        own: Link,
-        thread: Thread,
-        adder: mpsc::UnboundedSender<Adding>,
-        ears: Ears,
-        keeper: Keeper,
-        configs: HashMap<QueueName, Queue>,
-        flows: Vec<Flow>,
-    ) -> Self {
-        let (workers, warned, lanes) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-        Self {
-            shared: Arc::new(Shared {
-                link,
-                own,
-                thread,
-                adder,
-                ears,
-                keeper,
-                configs,
-                flows,
-                workers,
-                failures: Mutex::default(),
-                warned,
-                lanes,
-            }),
-        }
+        JobsBuilder::over("given".to_owned(), Backend::Given(store))
     }
 
     /// The name of this node.
     pub fn node(&self) -> &NodeName {
         self.shared.link.node()
-    }
-
-    pub(crate) fn adder(&self) -> &mpsc::UnboundedSender<Adding> {
-        &self.shared.adder
-    }
-
-    pub(crate) fn ears(&self) -> &Ears {
-        &self.shared.ears
-    }
-
-    pub(crate) fn keeper(&self) -> &Keeper {
-        &self.shared.keeper
-    }
-
-    pub(crate) fn link(&self) -> &Link {
-        &self.shared.link
-    }
-
-    pub(crate) fn own_link(&self) -> &Link {
-        &self.shared.own
-    }
-
-    pub(crate) fn thread(&self) -> &Thread {
-        &self.shared.thread
     }
 
     pub(crate) fn config(&self, queue: &QueueName) -> Option<&Queue> {
@@ -184,10 +128,10 @@ impl Jobs {
     /// The present time by which delays count, ms.
     #[cfg(feature = "cron")]
     pub(crate) async fn now(&self) -> Result<u64, Error> {
-        self.call(|store, _| async move { store.time().await }.boxed()).await
+        self.call(&ReadTime()).await
     }
 
-    pub(crate) async fn call<T>(&self, step: impl Call<T>) -> Result<T, Error> {
+    pub(crate) async fn call<C: Call>(&self, step: &C) -> Result<C::Answer, Error> {
         if self.shared.own.closed().is_cancelled() {
             return Err(Error::Closed);
         }
@@ -196,34 +140,18 @@ impl Jobs {
 
     /// A step that takes effect once, though it may be sent several times. A lane is used again when its call was answered:
     /// so there are as many as calls at once.
-    pub(crate) async fn call_once<T>(
-        &self,
-        step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
-    ) -> Result<T, Error> {
-        self.call_once_over(&self.shared.link, step).await
-    }
-
-    /// The same on the node's thread.
-    pub(crate) async fn call_once_here<T>(
-        &self,
-        step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
-    ) -> Result<T, Error> {
-        self.call_once_over(&self.shared.own, step).await
-    }
-
-    async fn call_once_over<T>(
+    pub(crate) async fn call_once<C: Call>(
         &self,
         link: &Link,
-        step: impl Fn(Arc<dyn Store>, Incarnation, Lane) -> BoxFuture<'static, StoreResult<T>>,
-    ) -> Result<T, Error> {
+        step: impl FnOnce(Lane) -> C,
+    ) -> Result<C::Answer, Error> {
         if self.shared.own.closed().is_cancelled() {
             return Err(Error::Closed);
         }
         let free = self.lanes().pop();
         let mut lane =
             free.unwrap_or_else(|| Lane::new(self.shared.link.lane(&format!("call{}", self.next_worker()))));
-        let own = lane.clone();
-        let answer = link.call_within(PATIENCE, move |store, inc| step(store, inc, own.clone())).await?;
+        let answer = link.call_within(PATIENCE, &step(lane.clone())).await?;
         lane.advance();
         self.lanes().push(lane);
         Ok(answer)
@@ -414,13 +342,7 @@ impl Jobs {
     }
 
     pub(crate) async fn request(&self, request: Request) -> Result<SteerReply, Error> {
-        let request = Arc::new([request]);
-        let replies = self
-            .call(move |store, inc| {
-                let request = request.clone();
-                async move { store.steer(inc, &*request).await }.boxed()
-            })
-            .await?;
+        let replies = self.call(&SteerJobs(vec![request])).await?;
         Ok(replies.into_iter().next().unwrap_or(SteerReply::Bad))
     }
 
@@ -428,7 +350,7 @@ impl Jobs {
     #[cfg(feature = "cron")]
     pub(crate) async fn declare(&self, queue: &Queue) -> Result<(), Error> {
         let (name, settings) = queue.checked()?;
-        super::builder::declare(&self.shared.link, name, settings).await
+        super::builder::declare(&self.shared.link, name, Some(settings)).await
     }
 
     /// A queue: its counts, its dead letters, its pauses and groups.

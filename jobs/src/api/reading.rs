@@ -3,17 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures::FutureExt;
-
 use super::add::lookup;
 use super::jobs::Jobs;
 use super::view::{Ended, JobView};
 use super::watch::Watch;
 use crate::error::Error;
 use crate::model::id::JobId;
-use crate::runtime::attesting::attest_running;
+use crate::runtime::attesting::Behind;
 use crate::runtime::execution::Execution;
-use crate::store::{Ends, Listing, MOST, Peeked, StoreError};
+use crate::store::{Ends, ListJobs, Listing, MOST, PeekJobs, Peeked, StoreError};
 
 impl Jobs {
     /// A job as it is, with the ends of all its children; `None` when it is not there. A parent with many children, or with long
@@ -64,17 +62,7 @@ impl Jobs {
         ends: &Ends,
         ids: &[JobId],
     ) -> Result<Vec<Option<Peeked>>, Error> {
-        let (reader, link) = (reader.cloned(), self.link().clone());
-        let (ends, ids): (_, Arc<[JobId]>) = (ends.clone(), ids.into());
-        self.call(move |store, inc| {
-            let (reader, link, ends, ids) = (reader.clone(), link.clone(), ends.clone(), ids.clone());
-            async move {
-                attest_running(&link, inc, reader).await?;
-                store.peek(inc, &ends, &ids).await
-            }
-            .boxed()
-        })
-        .await
+        self.call(&Behind::running(reader.cloned(), PeekJobs(ends.clone(), ids.to_vec()))).await
     }
 
     /// A job with the ends of all its children, which may come by several answers. One that begins another life meanwhile
@@ -120,13 +108,7 @@ impl Jobs {
     pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<JobId>, Error> {
         let (mut ids, mut after) = (Vec::new(), None::<String>);
         loop {
-            let (listing, from) = (listing.clone(), after.take());
-            let page = self
-                .call(move |store, _| {
-                    let (listing, from) = (listing.clone(), from.clone());
-                    async move { store.list(&listing, from.as_deref(), 1_000).await }.boxed()
-                })
-                .await?;
+            let page = self.call(&ListJobs { of: listing.clone(), after, size: 1_000 }).await?;
             ids.extend(page.ids);
             after = page.next;
             if after.is_none() {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -17,7 +16,7 @@ use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::record::State;
 use crate::runtime::hearer::Heard;
-use crate::store::{Ends, Seen, Watching};
+use crate::store::{Ends, PeekJobs, Seen, WatchJobs, Watching};
 
 /// A job that is followed is looked at so often, in case that a message was lost.
 const LOOK: Duration = Duration::from_secs(5);
@@ -87,7 +86,7 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
-        let (heard, number) = jobs.ears().watch(&id);
+        let (heard, number) = jobs.shared.ears.watch(&id);
         // From here on a drop takes the subscription back.
         let mut watch = Self {
             jobs,
@@ -101,14 +100,8 @@ impl Watch {
             result: Bytes::new(),
             notes: Bytes::new(),
         };
-        let (node, own) = (watch.jobs.node().clone(), watch.id.clone());
-        let seen = watch
-            .jobs
-            .call(move |store, inc| {
-                let (node, ids) = (node.clone(), [own.clone()]);
-                async move { store.watch(inc, &node, Watching::Begin, number, &ids).await }.boxed()
-            })
-            .await?;
+        let (node, ids) = (watch.jobs.node().clone(), vec![watch.id.clone()]);
+        let seen = watch.jobs.call(&WatchJobs { node, watching: Watching::Begin, number, ids }).await?;
         let Some(Some(Seen { record, body, result, notes })) = seen.into_iter().next() else {
             return Err(Error::NotFound(watch.id.clone()));
         };
@@ -260,13 +253,10 @@ async fn look(
     }
     let looking = looking.get_or_insert_with(|| {
         let (answer, looking) = oneshot::channel();
-        let (link, id) = (jobs.own_link().clone(), id.clone());
-        jobs.thread().spawn(async move {
-            let found = link.call_within(PATIENCE, move |store, inc| {
-                let ids = [id.clone()];
-                async move { store.peek(inc, &Ends::Without, &ids).await }.boxed()
-            });
-            let seen = found.await.map(|found| Some(found.into_iter().next()??.seen));
+        let (link, id) = (jobs.shared.own.clone(), id.clone());
+        jobs.shared.thread.spawn(async move {
+            let found = link.call_within(PATIENCE, &PeekJobs(Ends::Without, vec![id])).await;
+            let seen = found.map(|found| Some(found.into_iter().next()??.seen));
             // Nobody may wait for it any more.
             let _ = answer.send(seen);
         });
@@ -278,15 +268,12 @@ async fn look(
 impl Drop for Watch {
     fn drop(&mut self) {
         self.heard.close();
-        let (link, ears, id) = (self.jobs.own_link().clone(), self.jobs.ears().clone(), self.id.clone());
-        self.jobs.thread().spawn(async move {
+        let (link, ears, id) = (self.jobs.shared.own.clone(), self.jobs.shared.ears.clone(), self.id.clone());
+        self.jobs.shared.thread.spawn(async move {
             let Some(number) = ears.unwatched(&id) else { return };
-            let node = link.node().clone();
-            let off = link.call_within(LOOK, move |store, inc| {
-                let (node, ids) = (node.clone(), [id.clone()]);
-                async move { store.watch(inc, &node, Watching::End, number, &ids).await }.boxed()
-            });
-            if let Err(error) = off.await {
+            let (node, ids) = (link.node().clone(), vec![id]);
+            let off = WatchJobs { node, watching: Watching::End, number, ids };
+            if let Err(error) = link.call_within(LOOK, &off).await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a job goes on to be watched");
             }
         });

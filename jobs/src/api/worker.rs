@@ -161,19 +161,19 @@ impl WorkerBuilder {
         let handlers = over.is_some().then(TaskTracker::new);
         let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
         let slots = if owner.is_some() { 1 } else { self.slots };
-        jobs.own_link().works_on(&queues);
+        jobs.shared.own.works_on(&queues);
         let plan = Plan { queues, slots, runner, owner };
         let number = jobs.next_worker();
         let (orders, receiver) = mpsc::unbounded_channel();
-        let parts = (jobs.own_link().clone(), jobs.keeper().clone(), jobs.ears().clone());
+        let parts = (jobs.shared.own.clone(), jobs.shared.keeper.clone(), jobs.shared.ears.clone());
         let taker = Taker::new(parts, plan, number, receiver);
         let owned = over.zip(handlers).map(|(over, handlers)| Owned {
             over,
             handlers,
-            keeper: jobs.keeper().clone(),
+            keeper: jobs.shared.keeper.clone(),
             events: taker.events(),
         });
-        jobs.thread().spawn(taker.run());
+        jobs.shared.thread.spawn(taker.run());
         Ok(Worker { orders, owned })
     }
 }

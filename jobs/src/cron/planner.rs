@@ -124,7 +124,7 @@ impl Jobs {
     pub async fn plan(&self, crons: impl IntoIterator<Item = Cron> + Send) -> Result<Planner, Error> {
         let crons = crons.into_iter().map(Cron::checked).collect::<Result<BTreeMap<_, _>, _>>()?;
         self.declare(&Queue::new(QUEUE).attempts(0)).await?;
-        let mut incarnations = self.own_link().incarnations();
+        let mut incarnations = self.shared.own.incarnations();
         let mut left = Vec::new();
         for (id, spec) in &crons {
             if !bring_in(self, id, spec).await? {

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
-use super::attesting::attest_running;
+use super::attesting::Behind;
 use super::execution::Execution;
 use super::filling::FULL;
 use super::link::Link;
 use crate::error::Error;
 use crate::model::id::Token;
-use crate::store::{AddMode, AddReply, Adding, Lane, MOST, NewJob, Store, StoreError};
+use crate::store::{AddJobs, AddMode, AddReply, Adding, Lane, MOST, NewJob, StoreError};
 
 /// Jobs that go together.
 pub(crate) struct Request {
@@ -73,15 +72,17 @@ async fn send(link: &Link, own_lane: &mut Lane, requests: Vec<Request>) {
         callers.push((request.jobs.len(), request.reply));
         jobs.extend(request.jobs);
     }
-    let adding = Arc::new(Adding { mode, token, jobs });
-    let mut answer = call(link, own_lane, &adding, &parents).await;
+    let step = AddJobs(own_lane.clone(), Adding { mode, token, jobs });
+    let mut call = Behind::running(parents, step);
+    let mut answer = link.call_or_refuse(&call).await;
     if matches!(answer, Err(Error::Store(StoreError::Late))) {
         // Only this task uses the lane: a late call means damaged data. Nothing was done.
         own_lane.renew();
-        answer = call(link, own_lane, &adding, &parents).await;
+        call.step.0 = own_lane.clone();
+        answer = link.call_or_refuse(&call).await;
     }
     if let Ok(replies) = &answer {
-        let queues = adding.jobs.iter().map(|job| &job.kind.queue);
+        let queues = call.step.1.jobs.iter().map(|job| &job.kind.queue);
         link.metrics().added(queues.zip(replies.iter().copied()));
     }
     let mut replies = answer.map(Vec::into_iter);
@@ -93,22 +94,4 @@ async fn send(link: &Link, own_lane: &mut Lane, requests: Vec<Request>) {
         // Nobody waits for a dropped call.
         let _ = caller.send(own);
     }
-}
-
-async fn call(
-    link: &Link,
-    lane: &Lane,
-    adding: &Arc<Adding>,
-    parents: &[Arc<Execution>],
-) -> Result<Vec<AddReply>, Error> {
-    let (sent, own, lane, parents) = (adding.clone(), link.clone(), lane.clone(), parents.to_vec());
-    let step = move |store: Arc<dyn Store>, inc| {
-        let (lane, adding, link, parents) = (lane.clone(), sent.clone(), own.clone(), parents.clone());
-        async move {
-            attest_running(&link, inc, parents).await?;
-            store.add(inc, &lane, &adding).await
-        }
-        .boxed()
-    };
-    link.call_or_refuse(step).await
 }

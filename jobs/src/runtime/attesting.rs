@@ -2,15 +2,20 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::execution::{End, Execution};
 use super::filling::{FULL, one_call};
-use super::link::Link;
+use super::link::{Call, Link};
 use crate::model::id::Incarnation;
-use crate::store::{Attesting, Breakage, MOST, Result as StoreResult, Settle, SettleReply, Settling};
+use crate::store::{
+    AttestJobs, Attesting, Breakage, MOST, Result as StoreResult, Settle, SettleJobs, SettleReply, Settling,
+};
 
 /// An end is remembered for at least this time, and for two leases of its job.
 const REMEMBERED: Duration = Duration::from_secs(20);
@@ -19,44 +24,77 @@ const ENDS: usize = 20_000;
 /// The most bytes of results and data among them.
 const BYTES: usize = 16 * 1_048_576;
 
-/// Makes executions known to data that may have forgotten them. One whose end was said since is not made again.
-pub(crate) async fn attest_running(
-    link: &Link,
-    inc: Incarnation,
-    executions: impl IntoIterator<Item = Arc<Execution>>,
-) -> StoreResult<()> {
-    let running = executions.into_iter().filter(|execution| !execution.is_over());
-    attest(link, inc, running.map(|execution| (execution, true)).collect()).await
+/// A step behind executions that the data may have forgotten: they are known before.
+pub(crate) struct Behind<C> {
+    /// Each execution, and whether the data make its job again. `None`: the execution runs. Then the data make its job
+    /// again, and an execution whose end was said meanwhile is left out.
+    pub(crate) executions: Vec<(Arc<Execution>, Option<bool>)>,
+    pub(crate) step: C,
 }
 
-/// Makes executions known to data that may have forgotten them. Those that are marked are made again if they are gone.
-pub(crate) async fn attest(
-    link: &Link,
-    inc: Incarnation,
-    executions: Vec<(Arc<Execution>, bool)>,
-) -> StoreResult<()> {
-    if link.is_broken(Breakage::NothingAttested) {
-        return Ok(());
+impl<C> Behind<C> {
+    /// A step behind running executions.
+    pub(crate) fn running(executions: impl IntoIterator<Item = Arc<Execution>>, step: C) -> Self {
+        Self { executions: executions.into_iter().map(|execution| (execution, None)).collect(), step }
     }
-    let mut unknown = executions.into_iter().filter(|(execution, _)| !execution.is_known_in(inc)).peekable();
-    while unknown.peek().is_some() {
-        let (mut call, mut of, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while let Some((execution, again)) = unknown.next_if(|_| call.len() < MOST && bytes < FULL) {
-            let body = again.then(|| execution.body());
-            let notes = execution.notes();
-            bytes += body.as_ref().map_or(0, |body| body.len() + notes.len());
-            let own = Attesting::new(execution.id.clone(), execution.record.clone(), body);
-            call.push(own.with_notes(notes));
-            of.push(execution);
-        }
-        let answer = link.store.attest(inc, &call).await?;
-        for (execution, reply) in of.iter().zip(answer.replies) {
-            if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
-                execution.know(inc);
+}
+
+impl<C: Call> Call for Behind<C> {
+    type Answer = C::Answer;
+
+    fn send<'a>(&'a self, link: &'a Link, inc: Incarnation) -> BoxFuture<'a, StoreResult<C::Answer>> {
+        async move {
+            if link.is_broken(Breakage::NothingAttested) {
+                return self.step.send(link, inc).await;
             }
+            let unknown = self.executions.iter().filter(|(execution, again)| {
+                !execution.is_known_in(inc) && (again.is_some() || !execution.is_over())
+            });
+            let mut unknown = unknown.collect::<Vec<_>>().into_iter().peekable();
+            while unknown.peek().is_some() {
+                let (mut call, mut of, mut bytes) = (Vec::new(), Vec::new(), 0);
+                while let Some((execution, again)) = unknown.next_if(|_| call.len() < MOST && bytes < FULL) {
+                    let body = again.unwrap_or(true).then(|| execution.body());
+                    let notes = execution.notes();
+                    bytes += body.as_ref().map_or(0, |body| body.len() + notes.len());
+                    let own = Attesting::new(execution.id.clone(), execution.record.clone(), body);
+                    call.push(own.with_notes(notes));
+                    of.push(execution);
+                }
+                let answer = link.store.run(inc, &AttestJobs(call)).await?;
+                for (execution, reply) in of.iter().zip(answer.replies) {
+                    if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
+                        execution.know(inc);
+                    }
+                }
+            }
+            self.step.send(link, inc).await
         }
+        .boxed()
     }
-    Ok(())
+}
+
+/// Ends behind executions that are told to data that do not know them.
+pub(crate) struct Told {
+    /// The incarnation whose data know the executions.
+    pub(crate) known_in: Arc<AtomicU64>,
+    pub(crate) executions: AttestJobs,
+    pub(crate) ends: SettleJobs,
+}
+
+impl Call for Told {
+    type Answer = Vec<SettleReply>;
+
+    fn send<'a>(&'a self, link: &'a Link, inc: Incarnation) -> BoxFuture<'a, StoreResult<Self::Answer>> {
+        async move {
+            if self.known_in.load(Ordering::Acquire) != inc.0 {
+                link.store.run(inc, &self.executions).await?;
+                self.known_in.store(inc.0, Ordering::Release);
+            }
+            link.store.run(inc, &self.ends).await
+        }
+        .boxed()
+    }
 }
 
 /// An end that the store has answered.
@@ -82,7 +120,7 @@ pub(crate) struct Journal {
 pub(crate) struct Page {
     /// The places of the ends in the journal.
     of: Vec<usize>,
-    pub(crate) ends: Arc<(Vec<Attesting>, Vec<Settling>)>,
+    pub(crate) ends: (Vec<Attesting>, Vec<Settling>),
 }
 
 impl Journal {
@@ -125,7 +163,7 @@ impl Journal {
             let (page, later) = rest.split_at(one_call(rest.iter().map(|(_, said)| said.bytes)));
             rest = later;
             let ends = page.iter().map(|(_, said)| (said.execution.clone(), said.end.clone()));
-            pages.push(Page { of: page.iter().map(|(at, _)| *at).collect(), ends: Arc::new(ends.unzip()) });
+            pages.push(Page { of: page.iter().map(|(at, _)| *at).collect(), ends: ends.unzip() });
         }
         pages
     }

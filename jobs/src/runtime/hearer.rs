@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use futures::FutureExt;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::keeper::Keeper;
 use super::link::Link;
 use crate::model::id::{GroupName, JobId, QueueName};
-use crate::store::{Hint, News, StoreError, Watching};
+use crate::store::{Hint, News, StoreError, WatchJobs, Watching};
 
 /// Something that happened to watched jobs.
 #[derive(Clone, Debug)]
@@ -216,11 +215,8 @@ impl Hearing {
         let (all, number) = self.ears.watched();
         for ids in all.chunks(crate::store::MOST) {
             let (node, ids) = (self.link.node().clone(), ids.to_vec());
-            let watched = self.link.call(move |store, inc| {
-                let (node, ids) = (node.clone(), ids.clone());
-                async move { store.watch(inc, &node, Watching::Again, number, &ids).await }.boxed()
-            });
-            if watched.await.is_err() {
+            let watch = WatchJobs { node, watching: Watching::Again, number, ids };
+            if self.link.call(&watch).await.is_err() {
                 return;
             }
         }

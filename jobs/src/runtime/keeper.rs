@@ -5,16 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::attesting::attest_running;
+use super::attesting::Behind;
 use super::clock;
 use super::execution::{Event, Execution, LOOK};
 use super::link::Link;
 use crate::model::id::{JobId, Token};
-use crate::store::{Breakage, MOST, Settle, SettleReply};
+use crate::store::{Breakage, ExtendJobs, MOST, Settle, SettleReply};
 
 /// All executions of a node.
 #[derive(Clone, Default)]
@@ -147,18 +146,9 @@ async fn renew(link: Link, keeper: Keeper, due: Vec<Arc<Execution>>) {
     }
     for executions in by_lease.values().flat_map(|alike| alike.chunks(MOST)) {
         let sent = clock::now();
-        let jobs: Arc<[_]> = executions.iter().map(|one| (one.id.clone(), one.token)).collect();
-        let these: Arc<[_]> = executions.into();
-        let own = link.clone();
-        let answer = link.call_within(Duration::from_secs(2), move |store, inc| {
-            let (jobs, these, own) = (jobs.clone(), these.clone(), own.clone());
-            async move {
-                attest_running(&own, inc, these.iter().cloned()).await?;
-                store.extend(inc, &jobs).await
-            }
-            .boxed()
-        });
-        let extended = match answer.await {
+        let step = ExtendJobs(executions.iter().map(|one| (one.id.clone(), one.token)).collect());
+        let call = Behind::running(executions.iter().cloned(), step);
+        let extended = match link.call_within(Duration::from_secs(2), &call).await {
             Ok(extended) => extended,
             Err(error) => {
                 tracing::debug!(
@@ -197,7 +187,7 @@ mod tests {
     use crate::model::id::{Incarnation, NodeName, QueueName, SetName};
     use crate::model::queue::{Settings, Terms};
     use crate::model::record::Record;
-    use crate::store::{Adding, Kind, Lane, NewJob, Store, TakeReply, TakenJob, Taking};
+    use crate::store::{AddJobs, Adding, Declare, Kind, Lane, NewJob, TakeJobs, TakeReply, TakenJob, Taking};
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_ends_while_the_machine_is_suspended() {
@@ -235,11 +225,12 @@ mod tests {
         for (name, lease) in [("short", 3_000), ("long", 60_000)] {
             let queue = QueueName::new(name).unwrap();
             let settings = Settings { lease, ..Settings::default() };
-            store.declare(inc, &queue, &settings).await.unwrap();
+            link.call(&Declare(queue.clone(), Some(settings))).await.unwrap();
             let job = NewJob::new(JobId::new(name).unwrap(), "", Kind::new(queue.clone()));
-            store.add(inc, &lane, &Adding::new(vec![job])).await.unwrap();
+            link.call(&AddJobs(lane.clone(), Adding::new(vec![job]))).await.unwrap();
             lane.advance();
-            let taken = store.take(inc, &lane, &Taking::new(node.clone(), queue, 1)).await.unwrap();
+            let taken =
+                link.call(&TakeJobs(lane.clone(), Taking::new(node.clone(), queue, 1))).await.unwrap();
             lane.advance();
             let TakeReply::Taken { mut jobs, .. } = taken else { panic!("{taken:?}") };
             let (events, _) = mpsc::unbounded_channel();

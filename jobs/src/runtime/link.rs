@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
 use tenure_connection::Backoff;
+use tenure_steps::Step;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,10 @@ use super::metrics::Metrics;
 use crate::error::Error;
 use crate::model::id::{Incarnation, NodeName, QueueName, SetName, Token};
 use crate::model::queue::Settings;
-use crate::store::{Booted, Breakage, Figures, MOST, Result as StoreResult, Store, StoreError};
+use crate::store::{
+    Boot, Booted, Breakage, Declare, Figures, Known, MOST, ReadFigures, ReadServer, Recover,
+    Result as StoreResult, Store, StoreError,
+};
 
 /// How long no job begins after a loss of data, ms.
 const HOLD: u64 = 2_000;
@@ -42,7 +46,7 @@ struct Shared {
     incarnations: Incarnations,
     /// The highest token that this node has seen.
     seen: AtomicU64,
-    queues: std::sync::Mutex<Vec<Known>>,
+    queues: std::sync::Mutex<Vec<Own>>,
     /// The queues of this node's workers that this node does not declare: since when, until the node has looked for a
     /// declaration.
     worked: std::sync::Mutex<BTreeMap<QueueName, Option<Instant>>>,
@@ -56,7 +60,7 @@ struct Shared {
 
 /// A queue of this node.
 #[derive(Clone)]
-struct Known {
+struct Own {
     queue: QueueName,
     /// None of a queue that the node only names.
     settings: Option<Settings>,
@@ -64,13 +68,31 @@ struct Known {
     declared_in: Incarnation,
 }
 
-/// A step: what it sends to the store in this incarnation.
-pub(crate) trait Call<T>:
-    Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>
-{
+/// What a node sends to the store in an incarnation: a step, alone or behind what the data may have to learn first.
+pub(crate) trait Call: Sync {
+    type Answer;
+
+    fn send<'a>(&'a self, link: &'a Link, inc: Incarnation) -> BoxFuture<'a, StoreResult<Self::Answer>>;
 }
 
-impl<T, F: Fn(Arc<dyn Store>, Incarnation) -> BoxFuture<'static, StoreResult<T>>> Call<T> for F {}
+impl<S: Step + Known> Call for S {
+    type Answer = S::Answer;
+
+    fn send<'a>(&'a self, link: &'a Link, inc: Incarnation) -> BoxFuture<'a, StoreResult<S::Answer>> {
+        link.store.run(inc, self).boxed()
+    }
+}
+
+/// A call, answered with its incarnation.
+pub(crate) struct In<C>(pub(crate) C);
+
+impl<C: Call> Call for In<C> {
+    type Answer = (Incarnation, C::Answer);
+
+    fn send<'a>(&'a self, link: &'a Link, inc: Incarnation) -> BoxFuture<'a, StoreResult<Self::Answer>> {
+        self.0.send(link, inc).map_ok(move |answer| (inc, answer)).boxed()
+    }
+}
 
 impl Link {
     pub(crate) fn new(
@@ -149,7 +171,7 @@ impl Link {
         let mut queues = self.queues();
         queues.retain(|known| known.queue != *queue);
         let (queue, settings) = (queue.clone(), settings.cloned());
-        queues.push(Known { queue, settings, declared_in: Incarnation(0) });
+        queues.push(Own { queue, settings, declared_in: Incarnation(0) });
     }
 
     /// The data of the incarnation have the settings of a queue.
@@ -159,7 +181,7 @@ impl Link {
         }
     }
 
-    fn queues(&self) -> std::sync::MutexGuard<'_, Vec<Known>> {
+    fn queues(&self) -> std::sync::MutexGuard<'_, Vec<Own>> {
         self.shared.queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -167,23 +189,17 @@ impl Link {
     /// loss of data: a new incarnation begins, and all nodes declare their queues anew.
     pub(crate) async fn look_after_queues(&self) -> Result<(), Error> {
         let inc = self.shared.incarnations.latest();
-        let is_ours = |known: &&Known| known.settings.is_some() && known.declared_in == inc;
+        let is_ours = |known: &&Own| known.settings.is_some() && known.declared_in == inc;
         let names: Vec<_> = self.queues().iter().filter(is_ours).map(|known| known.queue.clone()).collect();
         for page in names.chunks(MOST) {
-            let page: Arc<[QueueName]> = page.into();
-            let (found_in, figures) = self
-                .call(move |store, inc| {
-                    let page = page.clone();
-                    async move { Ok((inc, store.figures(inc, &page).await?)) }.boxed()
-                })
-                .await?;
+            let (found_in, figures) = self.call(&In(ReadFigures(page.to_vec()))).await?;
             if found_in != inc {
                 break;
             }
             if figures.iter().any(is_undeclared) {
                 tracing::warn!(node = %self.shared.node, "the settings of queues are lost, all nodes declare theirs anew");
-                let (seen, server) = (self.seen(), self.store.server().await?);
-                match self.store.recover(inc, seen, &server, HOLD, GRACE).await {
+                let server = self.store.run(inc, &ReadServer()).await?;
+                match self.recover(inc, server).await {
                     Ok(_) | Err(StoreError::Stale(_)) => self.follow(inc).await?,
                     Err(error) => return Err(error.into()),
                 }
@@ -216,13 +232,7 @@ impl Link {
             self.worked().iter().filter(|(_, since)| is_due(since)).map(|(queue, _)| queue.clone()).collect();
         let mut undeclared = Vec::new();
         for page in due.chunks(MOST) {
-            let asked: Arc<[QueueName]> = page.into();
-            let figures = self
-                .call(move |store, inc| {
-                    let asked = asked.clone();
-                    async move { store.figures(inc, &asked).await }.boxed()
-                })
-                .await?;
+            let figures = self.call(&ReadFigures(page.to_vec())).await?;
             let found = page.iter().zip(&figures).filter(|(_, figures)| is_undeclared(figures));
             undeclared.extend(found.map(|(queue, _)| queue.clone()));
         }
@@ -236,67 +246,60 @@ impl Link {
 
     /// Sends a step until it is answered, or the node is closed. The same step goes again unchanged, so it takes effect
     /// once.
-    pub(crate) async fn call<T>(&self, step: impl Call<T>) -> Result<T, Error> {
-        self.send(step, false).await
+    pub(crate) async fn call<C: Call>(&self, step: &C) -> Result<C::Answer, Error> {
+        self.send(step, None, false).await
     }
 
     /// A call for users: a refusal of Redis ends the step at once, unless an earlier attempt may have been executed. A refusal
     /// lasts until somebody mends the rights, the settings or the server.
-    pub(crate) async fn call_or_refuse<T>(&self, step: impl Call<T>) -> Result<T, Error> {
-        self.send(step, true).await
+    pub(crate) async fn call_or_refuse<C: Call>(&self, step: &C) -> Result<C::Answer, Error> {
+        self.send(step, None, true).await
     }
 
-    async fn send<T>(&self, step: impl Call<T>, hears_refusals: bool) -> Result<T, Error> {
-        let (mut pauses, mut hears_refusals) = (self.pauses(), hears_refusals);
+    /// Sends a step until it is answered or refused, or so much time has passed.
+    pub(crate) async fn call_within<C: Call>(&self, time: Duration, step: &C) -> Result<C::Answer, Error> {
+        self.send(step, Some(Instant::now() + time), true).await
+    }
+
+    async fn send<C: Call>(
+        &self,
+        step: &C,
+        end: Option<Instant>,
+        mut hears_refusals: bool,
+    ) -> Result<C::Answer, Error> {
+        let mut pauses = self.pauses();
         loop {
-            let error = match self.once(&step).await {
+            let error = match self.once(step).await {
                 Ok(answer) => return Ok(answer),
-                Err(error @ (StoreError::Late | StoreError::NoTokens | StoreError::Damaged(_))) => {
-                    return Err(error.into());
-                }
-                Err(error @ StoreError::Unusable(_)) if hears_refusals => return Err(error.into()),
                 Err(error) => error,
             };
-            hears_refusals &= !matches!(error, StoreError::Unanswered(_));
+            let lasts = match error {
+                StoreError::Late | StoreError::NoTokens | StoreError::Damaged(_) => true,
+                StoreError::Unusable(_) => hears_refusals,
+                _ => false,
+            };
+            hears_refusals &= end.is_some() || !matches!(error, StoreError::Unanswered(_));
             pauses.fail();
-            if pauses.failures() == 3 {
+            if lasts || end.is_some_and(|end| Instant::now() + pauses.pause() >= end) {
+                return Err(error.into());
+            }
+            if end.is_none() && pauses.failures() == 3 {
                 tracing::warn!(node = %self.shared.node, error = &error as &dyn std::error::Error, "a step has failed three times and is sent again");
             }
             tokio::select! {
                 biased;
                 () = pauses.wait() => {}
-                () = self.shared.closed.cancelled() => return Err(Error::Closed),
+                () = self.shared.closed.cancelled(), if end.is_none() => return Err(Error::Closed),
             }
-        }
-    }
-
-    /// Sends a step until it is answered or so much time has passed.
-    pub(crate) async fn call_within<T>(&self, time: Duration, step: impl Call<T>) -> Result<T, Error> {
-        let end = Instant::now() + time;
-        let mut pauses = self.pauses();
-        loop {
-            let error = match self.once(&step).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let lasting = matches!(
-                error,
-                StoreError::Late | StoreError::NoTokens | StoreError::Damaged(_) | StoreError::Unusable(_)
-            );
-            pauses.fail();
-            if lasting || Instant::now() + pauses.pause() >= end {
-                return Err(error.into());
-            }
-            pauses.wait().await;
         }
     }
 
     /// Sends a step once, and again at once when only the incarnation or the server was another one.
-    async fn once<T>(&self, step: &impl Call<T>) -> StoreResult<T> {
+    async fn once<C: Call>(&self, step: &C) -> StoreResult<C::Answer> {
         let mut last = StoreError::NoSet;
         for _ in 0..3 {
             let inc = self.shared.incarnations.latest();
-            match step(self.store.clone(), inc).await {
+            match step.send(self, inc).await {
                 Err(error @ (StoreError::NoSet | StoreError::Stale(_) | StoreError::OtherServer { .. })) => {
                     self.follow(inc).await?;
                     last = error;
@@ -313,11 +316,10 @@ impl Link {
         if self.shared.incarnations.latest() != former {
             return Ok(());
         }
-        let seen = self.seen();
-        let server = self.store.server().await?;
+        let server = self.store.run(former, &ReadServer()).await?;
         // A set that was made anew, by whomever, waits for those who know the former one.
         let knows_a_former = former.0 != 0;
-        let (found, is_sound) = match self.store.boot(seen).await? {
+        let (found, is_sound) = match self.store.run(former, &Boot(self.seen())).await? {
             Booted::Created { incarnation } => (incarnation, !knows_a_former),
             Booted::Exists { incarnation, server: known, recovered } => {
                 let made_anew = knows_a_former && incarnation != former && !recovered;
@@ -328,19 +330,15 @@ impl Link {
         let incarnation = if is_sound {
             found
         } else {
-            match self.store.recover(found, seen, &server, HOLD, GRACE).await {
+            match self.recover(found, server.clone()).await {
                 Ok(incarnation) | Err(StoreError::Stale(incarnation)) => incarnation,
                 Err(error) => return Err(error),
             }
         };
         self.store.bless(&server);
         let queues = self.queues().clone();
-        for Known { queue, settings, .. } in queues {
-            let Some(settings) = settings else {
-                self.store.name(incarnation, &queue).await?;
-                continue;
-            };
-            if self.store.declare(incarnation, &queue, &settings).await? {
+        for Own { queue, settings, .. } in queues {
+            if self.store.run(incarnation, &Declare(queue.clone(), settings)).await? {
                 self.declared(&queue, incarnation);
             } else {
                 tracing::error!(node = %self.shared.node, %queue, "after a loss of data the queue is there as another kind, without groups, with groups or pinned");
@@ -352,6 +350,11 @@ impl Link {
         }
         self.shared.incarnations.change(incarnation);
         Ok(())
+    }
+
+    async fn recover(&self, inc: Incarnation, server: Box<str>) -> StoreResult<Incarnation> {
+        let recover = Recover { seen: self.seen(), server, hold: HOLD, grace: GRACE };
+        self.store.run(inc, &recover).await
     }
 
     /// The pauses of one node differ from those of others.
@@ -372,7 +375,7 @@ fn is_undeclared(found: &Figures) -> bool {
 mod tests {
     use super::*;
     use crate::MemoryStore;
-    use crate::store::{Lane, TakeReply, Taking};
+    use crate::store::{Lane, TakeJobs, TakeReply, Taking};
 
     #[tokio::test(start_paused = true)]
     async fn a_worked_queue_that_nobody_declares_is_told_once() {
@@ -382,18 +385,28 @@ mod tests {
         link.follow(Incarnation(0)).await.unwrap();
         let queues = ["absent", "named", "declared", "own"].map(|name| QueueName::new(name).unwrap());
         let [absent, named, declared, own] = &queues;
-        let inc = link.incarnations().latest();
         link.remember(own, Some(&Settings::default()));
         link.works_on(&queues);
-        link.store.name(inc, named).await.unwrap();
-        link.store.name(inc, declared).await.unwrap();
+        link.call(&Declare(named.clone(), None)).await.unwrap();
+        link.call(&Declare(declared.clone(), None)).await.unwrap();
         assert!(link.undeclared().await.unwrap().is_empty(), "another node may declare the queues soon");
         tokio::time::advance(PATIENCE).await;
-        link.store.declare(inc, declared, &Settings::default()).await.unwrap();
+        link.call(&Declare(declared.clone(), Some(Settings::default()))).await.unwrap();
         assert_eq!(link.undeclared().await.unwrap(), [absent.clone(), named.clone()]);
         link.works_on(&queues);
         tokio::time::advance(PATIENCE).await;
         assert!(link.undeclared().await.unwrap().is_empty());
+    }
+
+    /// The answers of a step, the last one first.
+    struct Answers(std::sync::Mutex<Vec<StoreResult<()>>>);
+
+    impl Call for Answers {
+        type Answer = ();
+
+        fn send<'a>(&'a self, _: &'a Link, _: Incarnation) -> BoxFuture<'a, StoreResult<()>> {
+            std::future::ready(self.0.lock().unwrap().pop().unwrap()).boxed()
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -404,16 +417,12 @@ mod tests {
         // The step fails in this way, is refused, and is executed.
         let step = |first: StoreError| {
             let answers = [Ok(()), Err(StoreError::unusable("a right is missing")), Err(first)];
-            let answers = Arc::new(std::sync::Mutex::new(answers.to_vec()));
-            move |_: Arc<dyn Store>, _: Incarnation| {
-                let answer = answers.lock().unwrap().pop().unwrap();
-                async move { answer }.boxed()
-            }
+            Answers(std::sync::Mutex::new(answers.to_vec()))
         };
-        let refused = link.call_or_refuse(step(StoreError::NotExecuted(lost()))).await;
+        let refused = link.call_or_refuse(&step(StoreError::NotExecuted(lost()))).await;
         assert!(matches!(refused, Err(Error::Store(StoreError::Unusable(_)))), "{refused:?}");
-        link.call_or_refuse(step(StoreError::Unanswered(lost()))).await.unwrap();
-        link.call(step(StoreError::NotExecuted(lost()))).await.unwrap();
+        link.call_or_refuse(&step(StoreError::Unanswered(lost()))).await.unwrap();
+        link.call(&step(StoreError::NotExecuted(lost()))).await.unwrap();
     }
 
     #[tokio::test]
@@ -422,7 +431,7 @@ mod tests {
         let jobs = jobs.queues(["named"]).join().await.unwrap();
         let handler = async |_: crate::Ctx, (): ()| Ok::<_, crate::BoxError>(());
         let _worker = jobs.worker_of(["own", "named", "absent"], handler).start().unwrap();
-        let worked: Vec<_> = jobs.own_link().worked().keys().map(ToString::to_string).collect();
+        let worked: Vec<_> = jobs.shared.own.worked().keys().map(ToString::to_string).collect();
         assert_eq!(worked, ["absent", "named"]);
     }
 
@@ -438,13 +447,8 @@ mod tests {
             };
             let take = async |link: &Link| {
                 let queue = QueueName::new("q").unwrap();
-                let taking = Arc::new(Taking::new(link.node().clone(), queue, 1));
-                let lane = Lane::new(link.lane("take"));
-                let step = move |store: Arc<dyn Store>, inc| {
-                    let (lane, taking) = (lane.clone(), taking.clone());
-                    async move { store.take(inc, &lane, &taking).await }.boxed()
-                };
-                link.call(step).await.unwrap()
+                let taking = Taking::new(link.node().clone(), queue, 1);
+                link.call(&TakeJobs(Lane::new(link.lane("take")), taking)).await.unwrap()
             };
             let (first, second) = (link("n"), link("m"));
             for link in [&first, &second] {

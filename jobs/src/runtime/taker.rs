@@ -4,23 +4,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::attesting::{Journal, attest, needs_its_job};
+use super::attesting::{Behind, Journal, Told, needs_its_job};
 use super::clock;
 use super::ends::{Ends, Said};
 use super::execution::{End, Event, Execution};
 use super::hearer::Ears;
 use super::incarnations::Incarnations;
 use super::keeper::Keeper;
-use super::link::Link;
+use super::link::{In, Link};
 use crate::error::Error;
 use crate::model::id::{GroupName, Incarnation, QueueName};
 use crate::store::{
-    Breakage, Data, Lane, MOST, Settle, SettleReply, Settling, StoreError, TakeReply, TakenJob, Taking,
+    AttestJobs, Breakage, Data, Lane, MOST, Settle, SettleJobs, SettleReply, Settling, StoreError, TakeJobs,
+    TakeReply, TakenJob, Taking,
 };
 
 /// The pause after a call that failed.
@@ -267,17 +267,11 @@ impl Taker {
         }
         let mut is_known = true;
         for page in self.journal.unknown_in(inc) {
-            let (lane, ends) = (self.journal_lane.clone(), page.ends.clone());
+            let (executions, ends) = page.ends.clone();
+            let ends = SettleJobs(self.journal_lane.clone(), ends);
+            let told = Told { known_in: Arc::default(), executions: AttestJobs(executions), ends };
             self.journal_lane.advance();
-            let said = self.link.call(move |store, inc| {
-                let (ends, lane) = (ends.clone(), lane.clone());
-                async move {
-                    store.attest(inc, &ends.0).await?;
-                    store.settle(inc, &lane, &ends.1).await
-                }
-                .boxed()
-            });
-            match said.await {
+            match self.link.call(&told).await {
                 // Another loss meanwhile is another change.
                 Ok(_) => self.journal.knows(inc, &page),
                 Err(error) => {
@@ -295,52 +289,33 @@ impl Taker {
     /// Says what has ended and takes for free slots, in one round trip.
     async fn call(&mut self, takes: bool, leaves: bool, free: u32) {
         let said = self.ends.next_call(Instant::now());
-        let settles = {
-            let (link, lane) = (self.link.clone(), self.settle_lane.clone());
-            let ends = said.ends.clone();
-            async move {
-                if ends.is_empty() {
-                    return Ok((Incarnation(0), Vec::new()));
-                }
-                let own = link.clone();
-                link.call(move |store, inc| {
-                    let (lane, ends, own) = (lane.clone(), ends.clone(), own.clone());
-                    async move {
-                        let unknown = ends.iter().filter(|end| !end.execution.is_known_in(inc));
-                        let unknown = unknown.map(|end| (end.execution.clone(), needs_its_job(&end.settle)));
-                        attest(&own, inc, unknown.collect()).await?;
-                        let settlings: Vec<_> = ends.iter().map(settling).collect();
-                        Ok((inc, store.settle(inc, &lane, &settlings).await?))
-                    }
-                    .boxed()
-                })
-                .await
-            }
-        };
+        let of = |end: &End| (end.execution.clone(), Some(needs_its_job(&end.settle)));
+        let step = SettleJobs(self.settle_lane.clone(), said.ends.iter().map(settling).collect());
+        let settle = In(Behind { executions: said.ends.iter().map(of).collect(), step });
         let sent = clock::now();
         if takes || leaves {
             self.looked = Instant::now();
         }
-        let taking =
-            (takes || leaves).then(|| Arc::new(self.taking(if takes { free.min(MOST as u32) } else { 0 })));
-        let take = {
-            let (link, lane, taking) = (self.link.clone(), self.take_lane.clone(), taking.clone());
-            async move {
-                let Some(taking) = taking else { return Ok(None) };
-                link.call(move |store, inc| {
-                    let (lane, taking) = (lane.clone(), taking.clone());
-                    async move { Ok((inc, store.take(inc, &lane, &taking).await?)) }.boxed()
-                })
-                .await
-                .map(Some)
+        let taking = (takes || leaves).then(|| self.taking(if takes { free.min(MOST as u32) } else { 0 }));
+        let take = taking.map(|taking| In(TakeJobs(self.take_lane.clone(), taking)));
+        let settles = async {
+            if said.ends.is_empty() {
+                return Ok((Incarnation(0), Vec::new()));
+            }
+            self.link.call(&settle).await
+        };
+        let takes = async {
+            match &take {
+                Some(take) => self.link.call(take).await.map(Some),
+                None => Ok(None),
             }
         };
-        let (settled, taken) = tokio::join!(settles, take);
+        let (settled, taken) = tokio::join!(settles, takes);
         if !said.ends.is_empty() {
             self.settle_lane.advance();
             self.settled(&said, settled);
         }
-        if let Some(taking) = taking {
+        if let Some(In(TakeJobs(_, taking))) = take {
             self.take_lane.advance();
             self.taken(&taking, taken, sent);
         }

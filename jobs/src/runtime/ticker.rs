@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::link::Link;
 use crate::error::Error;
-use crate::store::Ticked;
+use crate::store::{Tick, Ticked};
 
 /// The most leases and timers of one tick.
 const MOST: u32 = 128;
@@ -25,6 +24,8 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Ticks until the node is closed.
 pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
     let mut looked = Instant::now();
+    let node = link.node().clone();
+    let tick = Tick { node, most: MOST, pause: PAUSE, grace: GRACE, off_duty: false };
     loop {
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
@@ -39,14 +40,9 @@ pub(crate) async fn run(link: Link, earlier: Arc<Notify>) {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a look at the queues failed");
             }
         }
-        let node = link.node().clone();
-        let ticked = link.call(move |store, inc| {
-            let node = node.clone();
-            async move { store.tick(inc, &node, MOST, PAUSE, GRACE, false).await }.boxed()
-        });
         let pause = tokio::select! {
             biased;
-            ticked = ticked => match ticked {
+            ticked = link.call(&tick) => match ticked {
                 Ok(Ticked::Done { next, lost, promoted, gone }) => {
                     if lost > 0 {
                         tracing::info!(lost, "executions have lost their leases");

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use serde::Deserialize as _;
 
 use super::asked::{Data, Request, Settle, Steer};
 use super::{Hint, News};
@@ -85,47 +84,24 @@ impl Request {
 }
 
 /// A message to watchers: id, state or `-`, token, number, data or false, end or false, notes or false.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Told(
-    serde_bytes::ByteBuf,
-    serde_bytes::ByteBuf,
-    serde_bytes::ByteBuf,
-    serde_bytes::ByteBuf,
-    Maybe,
-    Maybe,
-    Maybe,
-);
-
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(untagged)]
-enum Maybe {
-    Nothing(bool),
-    Bytes(serde_bytes::ByteBuf),
-}
-
-impl Maybe {
-    fn bytes(self) -> Option<Bytes> {
-        match self {
-            Self::Nothing(_) => None,
-            Self::Bytes(bytes) => Some(bytes.into_vec().into()),
-        }
-    }
-}
-
-fn news(packed: &[u8]) -> Option<News> {
-    let mut packed = rmp_serde::Deserializer::from_read_ref(packed);
-    // A message is one list of plain values.
-    packed.set_max_depth(2);
-    let Told(id, state, token, number, body, outcome, notes) = Told::deserialize(&mut packed).ok()?;
-    let text = |bytes: &serde_bytes::ByteBuf| std::str::from_utf8(bytes).ok().map(str::to_owned);
+fn news(mut packed: &[u8]) -> Option<News> {
+    // A message is one list of plain values: a text in a list counts as five levels.
+    let told = rmpv::decode::read_value_with_max_depth(&mut packed, 5).ok()?;
+    let rmpv::Value::Array(list) = told else { return None };
+    let [id, state, token, number, body, outcome, notes] = <[_; 7]>::try_from(list).ok()?;
+    let bytes = |value| match value {
+        rmpv::Value::String(text) => Some(Some(text.into_bytes().into())),
+        rmpv::Value::Boolean(_) => Some(None),
+        _ => None,
+    };
     Some(News {
-        id: JobId::new(text(&id)?).ok()?,
-        state: State::of(&text(&state)?),
-        token: Token(text(&token)?.parse().ok()?),
-        number: text(&number)?.parse().ok()?,
-        body: body.bytes(),
-        outcome: outcome.bytes(),
-        notes: notes.bytes(),
+        id: JobId::new(id.as_str()?).ok()?,
+        state: State::of(state.as_str()?),
+        token: Token(token.as_str()?.parse().ok()?),
+        number: number.as_str()?.parse().ok()?,
+        body: bytes(body)?,
+        outcome: bytes(outcome)?,
+        notes: bytes(notes)?,
     })
 }
 

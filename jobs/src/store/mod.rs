@@ -1,4 +1,5 @@
-//! The seam: the steps of the protocol, each atomic and idempotent, with two stores behind it.
+//! The seam: the steps of the protocol, each atomic and idempotent, with two stores behind it. A step is a value: a struct
+//! with its arguments. [`Transition`] performs the step in memory, [`OnRedis`] on Redis.
 //!
 //! A step that changes jobs belongs to a lane: a numbered sequence of calls with one in flight. A call that was not
 //! answered is sent again unchanged, and takes effect once.
@@ -13,11 +14,10 @@ mod listing;
 #[allow(clippy::cast_possible_wrap)]
 pub(crate) mod memory;
 pub(crate) mod redis;
+mod steps;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-pub use tenure_steps::ScriptPatch;
-use tokio::sync::mpsc;
+pub use tenure_steps::{ScriptPatch, Step};
 
 pub use self::asked::{
     AddMode, AddReply, Adding, Attesting, Data, Kind, NewJob, Request, Settle, SettleReply, Settling, Steer,
@@ -26,10 +26,11 @@ pub use self::asked::{
 pub use self::breakage::Breakage;
 pub use self::dump::{Content, Dump};
 pub use self::error::{Result, StoreError};
-pub use self::memory::MemoryStore;
 #[cfg(feature = "sim")]
 pub use self::memory::Snapshot;
-pub use self::redis::RedisStore;
+pub use self::memory::{Edit, MemoryStore, Transition};
+pub use self::redis::{OnRedis, RedisStore};
+pub use self::steps::*;
 use crate::model::id::{GroupName, Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::{Settings, Terms};
 use crate::model::record::Record;
@@ -217,11 +218,11 @@ pub struct Seen {
 #[non_exhaustive]
 pub enum Watching {
     /// From now on. The answer has their data.
-    Begin,
+    Begin = 1,
     /// As before: perhaps the store has forgotten it. The answer has no data.
-    Again,
+    Again = 2,
     /// No more. The answer has no data.
-    End,
+    End = 0,
 }
 
 /// The ends of children in an answer about jobs.
@@ -348,108 +349,6 @@ pub struct News {
     pub outcome: Option<Bytes>,
     /// Its new notes, if they have changed.
     pub notes: Option<Bytes>,
-}
-
-/// The steps of the protocol. Errors are those of [`StoreError`]; each call ends within the client's deadline.
-///
-/// Dropping a call leaves open whether it was executed.
-#[async_trait]
-pub trait Store: Send + Sync + 'static {
-    /// Makes the data of the set, above the highest token that the caller has seen, or finds them.
-    async fn boot(&self, seen: Token) -> Result<Booted>;
-
-    /// Begins another incarnation, after a change of the server or a loss of data. The first caller wins; the others
-    /// get [`StoreError::Stale`]. No job is taken for `hold` ms, no lease is lost for `grace` ms.
-    async fn recover(
-        &self,
-        inc: Incarnation,
-        seen: Token,
-        server: &str,
-        hold: u64,
-        grace: u64,
-    ) -> Result<Incarnation>;
-
-    /// The identity of the server that answers.
-    async fn server(&self) -> Result<Box<str>>;
-
-    /// Sends steps only to this server from now on.
-    fn bless(&self, server: &str);
-
-    /// Makes a queue, or changes its settings but not whether it is paused. False when it would change from plain to
-    /// grouped, or back.
-    async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool>;
-
-    /// Makes a queue with the default settings where there is none, and changes no queue. A merely named queue may
-    /// still be declared with groups or pinned, until the first job comes.
-    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()>;
-
-    /// Adds jobs, at most [`MOST`], and answers for each.
-    async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>>;
-
-    /// Lets jobs begin.
-    async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply>;
-
-    /// Says what became of executions, at most [`MOST`], and answers for each.
-    async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>>;
-
-    /// Renews the leases of executions, at most [`MOST`].
-    async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended>;
-
-    /// Says which executions a node has, or had, at most [`MOST`]: after a loss of data they are running again, unless
-    /// the data know of a later one. A job that is gone is made again from the data that are given.
-    async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended>;
-
-    /// Does what is due: at most `most` of a kind. The next tick comes after `pause` ms at the latest. After a gap that is
-    /// longer by more than 1 s no lease is lost for as long again, but for at most `grace` ms.
-    async fn tick(
-        &self,
-        inc: Incarnation,
-        node: &NodeName,
-        most: u32,
-        pause: u64,
-        grace: u64,
-        off_duty: bool,
-    ) -> Result<Ticked>;
-
-    /// Changes jobs, queues and groups from outside, at most [`MOST`], and answers for each.
-    async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>>;
-
-    /// Watches jobs from this node, at most [`MOST`], or no more, and answers how each of them is; `None` when it is not
-    /// there. Each call of a node has a higher number: one that comes late takes back no later one. An answer with more than 1 MiB of data is shorter than `ids`, and the rest of the jobs is left as it was.
-    async fn watch(
-        &self,
-        inc: Incarnation,
-        node: &NodeName,
-        watching: Watching,
-        number: u64,
-        ids: &[JobId],
-    ) -> Result<Vec<Option<Seen>>>;
-
-    /// Jobs as they are, at most [`MOST`]. An answer with more than 1 MiB of data or 4,096 ends is shorter than `ids`, but
-    /// never empty. The last job of it may have [more ends](Peeked::more).
-    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>>;
-
-    /// How many jobs queues have.
-    async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>>;
-
-    /// The names of all queues that were ever declared.
-    async fn queues(&self) -> Result<Vec<QueueName>>;
-
-    /// A page of a listing, behind a cursor.
-    async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page>;
-
-    /// A page of all jobs, in no order, with their records. A job that comes or goes meanwhile may be missed; one that
-    /// is there all the time is listed, perhaps twice.
-    async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)>;
-
-    /// The time by the store's clock, ms.
-    async fn time(&self) -> Result<u64>;
-
-    /// The messages to a node from now on.
-    fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint>;
-
-    /// The same store over connections of its own, for another runtime.
-    fn apart(&self) -> std::sync::Arc<dyn Store>;
 }
 
 #[cfg(test)]

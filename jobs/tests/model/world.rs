@@ -5,11 +5,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::FutureExt;
 use stateright::{Model, Property};
 use tenure_jobs::store::{
-    Adding, Attesting, Booted, Breakage, Data, Ends, Kind, Lane, MemoryStore, NewJob, Request, Settle,
-    SettleReply, Settling, Snapshot, Steer, Store, TakeReply, TakenJob, Taking,
+    AddJobs, Adding, AttestJobs, Attesting, Boot, Booted, Breakage, Data, Declare, Ends, ExtendJobs, Kind,
+    Lane, MemoryStore, NewJob, PeekJobs, ReadServer, Recover, Request, Settle, SettleJobs, SettleReply,
+    Settling, Snapshot, Steer, SteerJobs, Store, TakeJobs, TakeReply, TakenJob, Taking, Tick, Transition,
 };
 use tenure_jobs::{Incarnation, JobId, NodeName, QueueName, Settings, Token};
 
@@ -164,10 +164,6 @@ pub(crate) struct Set {
     breakage: Option<Breakage>,
 }
 
-fn now<T>(step: impl Future<Output = T>) -> T {
-    step.now_or_never().expect("the store in memory answers at once")
-}
-
 fn id(job: usize) -> JobId {
     JobId::new(["j0", "j1"][job]).unwrap()
 }
@@ -208,7 +204,7 @@ impl Step<'_> {
     /// The token of the execution that is valid by the data.
     fn valid(&self, job: usize) -> Option<u64> {
         let inc = self.world.nodes.iter().map(|node| node.inc).max()?;
-        let found = now(self.store.peek(Incarnation(inc), &Ends::Without, &[id(job)])).ok()?;
+        let found = PeekJobs(Ends::Without, vec![id(job)]).on_memory(&self.store, Incarnation(inc)).ok()?;
         let record = found.into_iter().next()??.seen.record;
         (record.state == tenure_jobs::State::Running).then_some(record.token.0)
     }
@@ -217,7 +213,10 @@ impl Step<'_> {
         let (lane, inc) = (self.lane(n, 0), Incarnation(self.world.nodes[n].inc));
         let sent = self.world.nodes[n].unanswered.take();
         let at = sent.as_ref().map_or(self.world.clock, |sent| sent.at);
-        let Ok(reply) = now(self.store.take(inc, &lane, &Taking::new(node(n), queue(), 1))) else { return };
+        let Ok(reply) = TakeJobs(lane.clone(), Taking::new(node(n), queue(), 1)).on_memory(&self.store, inc)
+        else {
+            return;
+        };
         let answer = match &reply {
             TakeReply::Taken { jobs, .. } => jobs.iter().map(|job| job.record.to_string()).collect(),
             _ => Vec::new(),
@@ -282,7 +281,7 @@ impl Step<'_> {
         let valid = self.valid(run.job);
         let settling = Settling::new(id(run.job), Token(run.token), settle(how));
         let first = self.world.nodes[n].unanswered.is_none();
-        let reply = now(self.store.settle(inc, lane, &[settling])).ok()?[0];
+        let reply = SettleJobs(lane.clone(), vec![settling]).on_memory(&self.store, inc).ok()?[0];
         if first && reply != SettleReply::Halt && valid != Some(run.token) {
             self.violate(format!("a word of another token was accepted: {reply:?}"));
         }
@@ -323,7 +322,10 @@ impl Step<'_> {
     fn extend(&mut self, n: usize) {
         let (clock, inc) = (self.world.clock, Incarnation(self.world.nodes[n].inc));
         let Some(run) = self.world.nodes[n].running.clone() else { return };
-        let Ok(extended) = now(self.store.extend(inc, &[(id(run.job), Token(run.token))])) else { return };
+        let Ok(extended) = ExtendJobs(vec![(id(run.job), Token(run.token))]).on_memory(&self.store, inc)
+        else {
+            return;
+        };
         if extended.replies[0] == SettleReply::Halt {
             self.world.nodes[n].running = None;
         } else if let Some(run) = &mut self.world.nodes[n].running {
@@ -353,14 +355,16 @@ impl Step<'_> {
     fn follow(&mut self, n: usize) {
         let seen = Token(self.world.ghost.highest);
         let former = Incarnation(self.world.nodes[n].inc);
-        let inc = match now(self.store.boot(seen)).unwrap() {
+        let inc = match Boot(seen).on_memory(&self.store, Incarnation(0)).unwrap() {
             Booted::Exists { incarnation, recovered: true, .. } if incarnation != former => incarnation,
             Booted::Exists { incarnation, .. } | Booted::Created { incarnation } => {
-                now(self.store.recover(incarnation, seen, "other", HOLD, GRACE)).unwrap()
+                Recover { seen, server: "other".into(), hold: HOLD, grace: GRACE }
+                    .on_memory(&self.store, incarnation)
+                    .unwrap()
             }
             other => panic!("{other:?}"),
         };
-        now(self.store.declare(inc, &queue(), &settings())).unwrap();
+        Declare(queue(), Some(settings())).on_memory(&self.store, inc).unwrap();
         self.world.nodes[n].inc = inc.0;
         let of = |run: &Run, body: Option<Bytes>| {
             Attesting::new(id(run.job), tenure_jobs::Record::parse(&run.record).unwrap(), body)
@@ -368,7 +372,7 @@ impl Step<'_> {
         if let Some(run) = self.world.nodes[n].running.clone()
             && self.breakage != Some(Breakage::NothingAttested)
         {
-            now(self.store.attest(inc, &[of(&run, Some(Bytes::new()))])).unwrap();
+            AttestJobs(vec![of(&run, Some(Bytes::new()))]).on_memory(&self.store, inc).unwrap();
         }
         if let Some(run) = self.world.nodes[n].running.clone() {
             let in_time = self.world.ghost.lost_at.is_some_and(|at| self.world.clock < at + HOLD);
@@ -384,9 +388,9 @@ impl Step<'_> {
             for (run, how) in self.world.nodes[n].journal.clone() {
                 let mut lane = Lane::new(format!("journal{n}{}", run.token));
                 lane.number = u128::from(inc.0);
-                now(self.store.attest(inc, &[of(&run, None)])).unwrap();
+                AttestJobs(vec![of(&run, None)]).on_memory(&self.store, inc).unwrap();
                 let word = Settling::new(id(run.job), Token(run.token), settle(how));
-                now(self.store.settle(inc, &lane, &[word])).unwrap();
+                SettleJobs(lane.clone(), vec![word]).on_memory(&self.store, inc).unwrap();
             }
         }
     }
@@ -415,7 +419,7 @@ impl Set {
     fn open(&self, picture: &Picture, clock: u64) -> MemoryStore {
         let store = self.store(clock);
         store.go_back(&picture.0);
-        store.bless(&now(store.server()).unwrap());
+        store.bless(&ReadServer().on_memory(&store, Incarnation(0)).unwrap());
         store
     }
 }
@@ -430,11 +434,14 @@ impl Model for Set {
 
     fn init_states(&self) -> Vec<World> {
         let store = self.store(START);
-        store.bless(&now(store.server()).unwrap());
-        let Booted::Created { incarnation: inc } = now(store.boot(Token(0))).unwrap() else { panic!() };
-        now(store.declare(inc, &queue(), &settings())).unwrap();
+        store.bless(&ReadServer().on_memory(&store, Incarnation(0)).unwrap());
+        let Booted::Created { incarnation: inc } = Boot(Token(0)).on_memory(&store, Incarnation(0)).unwrap()
+        else {
+            panic!()
+        };
+        Declare(queue(), Some(settings())).on_memory(&store, inc).unwrap();
         let jobs = [0, 1].map(|job| NewJob::new(id(job), "b", Kind::new(queue())));
-        now(store.add(inc, &Lane::new("p"), &Adding::new(jobs.into()))).unwrap();
+        AddJobs(Lane::new("p"), Adding::new(jobs.into())).on_memory(&store, inc).unwrap();
         let nodes = [0, 1].map(|_| Node { inc: inc.0, ..Node::default() });
         let (before, ghost) = (None, Ghost::default());
         vec![World { data: picture(&store), before, clock: START, nodes, left: self.scope, ghost }]
@@ -506,7 +513,9 @@ impl Model for Set {
             Act::LateWord(n) => step.late_word(n),
             Act::Tick => {
                 let inc = Incarnation(step.world.nodes.iter().map(|node| node.inc).max()?);
-                let ticked = now(step.store.tick(inc, &node(0), 50, PAUSE, GRACE, true)).ok()?;
+                let ticked = Tick { node: node(0), most: 50, pause: PAUSE, grace: GRACE, off_duty: true }
+                    .on_memory(&step.store, inc)
+                    .ok()?;
                 let tenure_jobs::store::Ticked::Done { lost, .. } = ticked else { return None };
                 step.world.ghost.lapsed |= lost > 0;
             }
@@ -526,7 +535,7 @@ impl Model for Set {
             Act::Follow(n) => step.follow(n),
             Act::Remove(job) => {
                 let inc = Incarnation(step.world.nodes.iter().map(|node| node.inc).max()?);
-                now(step.store.steer(inc, &[Request::Job(id(job), Steer::Remove)])).ok()?;
+                SteerJobs(vec![Request::Job(id(job), Steer::Remove)]).on_memory(&step.store, inc).ok()?;
                 step.world.left.removals -= 1;
                 step.world.ghost.removed[job] = true;
             }
@@ -570,7 +579,8 @@ impl World {
             return;
         }
         for job in 0..2 {
-            let there = now(store.peek(Incarnation(self.nodes[0].inc), &Ends::Without, &[id(job)]));
+            let there =
+                PeekJobs(Ends::Without, vec![id(job)]).on_memory(store, Incarnation(self.nodes[0].inc));
             let is_there = there.is_ok_and(|found| found[0].is_some());
             if !is_there && self.ghost.ended[job].is_none() && !self.ghost.removed[job] {
                 self.ghost.violations.insert(format!("j{job} is lost"));

@@ -1,15 +1,17 @@
 //! The way from a node to the store: words come late, get lost, or arrive twice.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tenure_jobs::store::{
-    AddReply, Adding, Attesting, Booted, Ends, Extended, Hint, Lane, Listing, Page, Peeked, Request, Result,
-    Seen, SettleReply, Settling, SteerReply, Store, TakeReply, Taking, Ticked, Watching,
+    AddJobs, Answer, AttestJobs, Hint, Known, ListJobs, PeekJobs, ReadFigures, Result, ScanJobs, SettleJobs,
+    SteerJobs, Store, TakeJobs, Tick,
 };
-use tenure_jobs::{Figures, Incarnation, JobId, NodeName, QueueName, Record, Settings, StoreError, Token};
+use tenure_jobs::{Incarnation, NodeName, StoreError};
 use tokio::sync::mpsc;
 
 use super::judge::Word;
@@ -28,188 +30,88 @@ fn reason() -> Arc<dyn std::error::Error + Send + Sync> {
     Arc::new(std::io::Error::other("the wire is cut"))
 }
 
+/// What the judge sees of a step and its answer.
+fn word<'a>(step: &'a dyn Any, answer: &'a dyn Any) -> Word<'a> {
+    if let Some(AddJobs(lane, adding)) = step.downcast_ref() {
+        Word::Add(lane, adding)
+    } else if let Some(TakeJobs(lane, _)) = step.downcast_ref() {
+        Word::Take(lane)
+    } else if let Some(SettleJobs(lane, jobs)) = step.downcast_ref() {
+        Word::Settle(lane, jobs, answer.downcast_ref::<Vec<_>>().unwrap())
+    } else if let Some(AttestJobs(jobs)) = step.downcast_ref() {
+        Word::Attest(jobs)
+    } else if let Some(SteerJobs(requests)) = step.downcast_ref() {
+        Word::Steer(requests)
+    } else if step.is::<Tick>() {
+        Word::Tick
+    } else if step.is::<PeekJobs>()
+        || step.is::<ReadFigures>()
+        || step.is::<ListJobs>()
+        || step.is::<ScanJobs>()
+    {
+        Word::Read
+    } else {
+        Word::Other
+    }
+}
+
 impl Wire {
     fn fails(&self) -> bool {
         let cut = self.cut.load(Ordering::SeqCst) || self.world.outage();
         cut || self.world.has_faults() && self.world.rng.one_in(40)
     }
 
-    /// Sends a step there and its answer back. The judge sees it in between.
-    async fn pass<T: Send>(
-        &self,
-        step: impl Future<Output = Result<T>> + Send,
-        see: impl FnOnce(&Self, &T) + Send,
-    ) -> Result<T> {
-        tokio::time::sleep(self.world.rng.ms(0, 3)).await;
-        if self.fails() {
-            tokio::time::sleep(self.world.rng.ms(1, 50)).await;
-            return Err(StoreError::NotExecuted(reason()));
-        }
-        let answer = step.await;
-        if let Ok(answer) = &answer {
-            see(self, answer);
-        }
-        tokio::time::sleep(self.world.rng.ms(0, 3)).await;
-        if self.fails() { Err(StoreError::Unanswered(reason())) } else { answer }
+    /// By chance, a copy of a step of this kind comes later.
+    fn copy<S: Known + Clone>(&self, inc: Incarnation, step: &dyn Any, chance: impl FnOnce(&World) -> bool) {
+        let Some(step) = step.downcast_ref::<S>().filter(|_| chance(&self.world)).cloned() else { return };
+        let own = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
+            if let Ok(answer) = own.world.store.perform(inc, &step).await {
+                own.world.saw(&own.life, &word(&step, &*answer));
+            }
+        });
     }
 
-    fn saw(&self, word: &Word<'_>) {
-        self.world.saw(&self.life, word);
-    }
-
-    /// Whether a copy of a call comes later.
-    fn comes_twice(&self) -> bool {
-        self.world.has_faults() && self.world.rng.one_in(15)
+    fn may_come_twice(&self, inc: Incarnation, step: &dyn Any) {
+        let chance = |world: &World| world.has_faults() && world.rng.one_in(15);
+        self.copy::<AddJobs>(inc, step, chance);
+        self.copy::<TakeJobs>(inc, step, chance);
+        self.copy::<SettleJobs>(inc, step, chance);
+        // They are rare, and a copy that comes late may do harm.
+        self.copy::<AttestJobs>(inc, step, |world| world.rng.one_in(2));
     }
 }
 
-#[async_trait]
 impl Store for Wire {
-    async fn boot(&self, seen: Token) -> Result<Booted> {
-        self.pass(self.world.store.boot(seen), |own, _| own.saw(&Word::Other)).await
-    }
-
-    async fn recover(
-        &self,
-        inc: Incarnation,
-        seen: Token,
-        server: &str,
-        hold: u64,
-        grace: u64,
-    ) -> Result<Incarnation> {
-        self.pass(self.world.store.recover(inc, seen, server, hold, grace), |own, _| own.saw(&Word::Other))
-            .await
-    }
-
-    async fn server(&self) -> Result<Box<str>> {
-        self.pass(self.world.store.server(), |own, _| own.saw(&Word::Other)).await
+    /// Sends a step there and its answer back. The judge sees it in between.
+    fn perform<'a>(&'a self, inc: Incarnation, step: &'a dyn Known) -> BoxFuture<'a, Result<Answer>> {
+        async move {
+            self.may_come_twice(inc, step);
+            tokio::time::sleep(self.world.rng.ms(0, 3)).await;
+            if self.fails() {
+                tokio::time::sleep(self.world.rng.ms(1, 50)).await;
+                return Err(StoreError::NotExecuted(reason()));
+            }
+            let answer = self.world.store.perform(inc, step).await;
+            if let Ok(answer) = &answer {
+                self.world.saw(&self.life, &word(step, &**answer));
+            }
+            tokio::time::sleep(self.world.rng.ms(0, 3)).await;
+            if self.fails() {
+                return Err(StoreError::Unanswered(reason()));
+            }
+            let answer = answer?;
+            if let Word::Settle(_, jobs, replies) = word(step, &*answer) {
+                self.world.judge().heard(&self.life, self.world.now(), jobs, replies);
+            }
+            Ok(answer)
+        }
+        .boxed()
     }
 
     fn bless(&self, server: &str) {
         self.world.store.bless(server);
-    }
-
-    async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
-        self.pass(self.world.store.declare(inc, queue, settings), |own, _| own.saw(&Word::Other)).await
-    }
-
-    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
-        self.pass(self.world.store.name(inc, queue), |own, ()| own.saw(&Word::Other)).await
-    }
-
-    async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
-        if self.comes_twice() {
-            let (own, lane, adding) = (self.clone(), lane.clone(), adding.clone());
-            tokio::spawn(async move {
-                tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
-                if own.world.store.add(inc, &lane, &adding).await.is_ok() {
-                    own.world.saw(&own.life, &Word::Add(&lane, &adding));
-                }
-            });
-        }
-        self.pass(self.world.store.add(inc, lane, adding), |own, _| own.saw(&Word::Add(lane, adding))).await
-    }
-
-    async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
-        if self.comes_twice() {
-            let (own, lane, taking) = (self.clone(), lane.clone(), taking.clone());
-            tokio::spawn(async move {
-                tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
-                if own.world.store.take(inc, &lane, &taking).await.is_ok() {
-                    own.world.saw(&own.life, &Word::Take(&lane));
-                }
-            });
-        }
-        self.pass(self.world.store.take(inc, lane, taking), |own, _| own.saw(&Word::Take(lane))).await
-    }
-
-    async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
-        if self.comes_twice() {
-            let (own, lane, jobs) = (self.clone(), lane.clone(), jobs.to_vec());
-            tokio::spawn(async move {
-                tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
-                if let Ok(replies) = own.world.store.settle(inc, &lane, &jobs).await {
-                    own.world.saw(&own.life, &Word::Settle(&lane, &jobs, &replies));
-                }
-            });
-        }
-        let step = self.world.store.settle(inc, lane, jobs);
-        let replies = self.pass(step, |own, replies| own.saw(&Word::Settle(lane, jobs, replies))).await?;
-        self.world.judge().heard(&self.life, self.world.now(), jobs, &replies);
-        Ok(replies)
-    }
-
-    async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
-        self.pass(self.world.store.extend(inc, jobs), |own, _| own.saw(&Word::Other)).await
-    }
-
-    async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
-        // They are rare, and a copy that comes late may do harm.
-        if self.world.rng.one_in(2) {
-            let (own, jobs) = (self.clone(), jobs.to_vec());
-            tokio::spawn(async move {
-                tokio::time::sleep(own.world.rng.ms(1, 3_000)).await;
-                if own.world.store.attest(inc, &jobs).await.is_ok() {
-                    own.world.saw(&own.life, &Word::Attest(&jobs));
-                }
-            });
-        }
-        self.pass(self.world.store.attest(inc, jobs), |own, _| own.saw(&Word::Attest(jobs))).await
-    }
-
-    async fn tick(
-        &self,
-        inc: Incarnation,
-        node: &NodeName,
-        most: u32,
-        pause: u64,
-        grace: u64,
-        off_duty: bool,
-    ) -> Result<Ticked> {
-        self.pass(self.world.store.tick(inc, node, most, pause, grace, off_duty), |own, _| {
-            own.saw(&Word::Tick);
-        })
-        .await
-    }
-
-    async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
-        self.pass(self.world.store.steer(inc, requests), |own, _| own.saw(&Word::Steer(requests))).await
-    }
-
-    async fn watch(
-        &self,
-        inc: Incarnation,
-        node: &NodeName,
-        watching: Watching,
-        number: u64,
-        ids: &[JobId],
-    ) -> Result<Vec<Option<Seen>>> {
-        self.pass(self.world.store.watch(inc, node, watching, number, ids), |own, _| own.saw(&Word::Other))
-            .await
-    }
-
-    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
-        self.pass(self.world.store.peek(inc, ends, ids), |own, _| own.saw(&Word::Read)).await
-    }
-
-    async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
-        self.pass(self.world.store.figures(inc, queues), |own, _| own.saw(&Word::Read)).await
-    }
-
-    async fn queues(&self) -> Result<Vec<QueueName>> {
-        self.pass(self.world.store.queues(), |own, _| own.saw(&Word::Read)).await
-    }
-
-    async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page> {
-        self.pass(self.world.store.list(listing, after, size), |own, _| own.saw(&Word::Read)).await
-    }
-
-    async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)> {
-        self.pass(self.world.store.scan(cursor, size), |own, _| own.saw(&Word::Read)).await
-    }
-
-    async fn time(&self) -> Result<u64> {
-        self.pass(self.world.store.time(), |own, _| own.saw(&Word::Read)).await
     }
 
     fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {

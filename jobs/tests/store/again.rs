@@ -2,10 +2,10 @@
 
 use tenure_jobs::State;
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Data, Hint, Kind, Listing, NewJob, Settle, SettleReply, Steer, Watching,
+    AddMode, AddReply, Adding, Data, Hint, Kind, Listing, NewJob, Settle, SettleReply, Steer,
 };
 
-use super::lab::{Lab, Which, group, id, node, queue, retry};
+use super::lab::{Lab, Which, group, id, queue, retry};
 
 scenarios! {
     one_that_waits_gets_another_time_and_data,
@@ -97,7 +97,7 @@ async fn one_that_waits_gets_other_data_and_keeps_its_place(which: Which) {
         assert_eq!(add("j", "b", mode).await, AddReply::Changed);
         assert_eq!(lab.body("j").await, "b", "the same moment is no reason to keep the old data");
         assert_eq!(lab.record("j").await.unwrap().place, before.place);
-        lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("j")]).await.unwrap();
+        lab.watch("n1", "j").await;
         lab.heard().await;
         assert_eq!(add("j", "c", mode).await, AddReply::Changed);
         let heard = lab.heard().await;
@@ -305,7 +305,7 @@ async fn found<const N: usize>(lab: &Lab, lookups: [&str; N]) -> [usize; N] {
     let mut counts = [0; N];
     for (count, lookup) in counts.iter_mut().zip(lookups) {
         let listing = Listing::With(lookup.to_owned());
-        *count = lab.store.list(&listing, None, 9).await.unwrap().ids.len();
+        *count = lab.list(listing.clone(), None, 9).await.ids.len();
     }
     counts
 }

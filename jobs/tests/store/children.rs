@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tenure_jobs::State;
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Data, Ends, Hint, Kind, NewJob, Peeked, Request, Settle, SettleReply,
-    Settling, Steer, SteerReply, Ticked, Watching,
+    AddMode, AddReply, Adding, Data, Ends, Hint, Kind, NewJob, PeekJobs, Peeked, Request, Settle, SettleJobs,
+    SettleReply, Settling, Steer, SteerJobs, SteerReply, Ticked,
 };
 
-use super::lab::{Lab, Which, done, fail, id, node, queue, retry, with_result};
+use super::lab::{Lab, Which, done, fail, id, queue, retry, with_result};
 
 scenarios! {
     a_wait_for_nothing_again_is_an_attempt,
@@ -260,7 +260,7 @@ async fn a_removed_parent_takes_its_children_with_it(which: Which) {
     assert_eq!(lab.settle("P.dead", fail("no")).await, SettleReply::Failed);
     assert_eq!(lab.take("c").await, ["P.done.1"]);
     let grandchild = lab.token.get();
-    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("P.runs")]).await.unwrap();
+    lab.watch("n1", "P.runs").await;
     assert_eq!(lab.steer("P", Steer::Remove).await, SteerReply::Done);
     lab.heard().await;
     // A namesake has nothing to do with them.
@@ -334,7 +334,7 @@ async fn a_child_that_ends_while_its_parent_goes_goes_too(which: Which) {
     lab.take_n("b", 1).await;
     // In the same call, and before the tick.
     let both = [Request::Job(id("P"), Steer::Remove), Request::Job(id("P.2"), Steer::Cancel("no".into()))];
-    assert_eq!(lab.store.steer(lab.inc.get(), &both).await.unwrap(), [SteerReply::Done; 2]);
+    assert_eq!(lab.run(SteerJobs(both.to_vec())).await, [SteerReply::Done; 2]);
     assert_eq!(lab.settle("P.1", fail("no")).await, SettleReply::Failed);
     assert_eq!(lab.state("P.2").await, Some(State::Cancelled));
     lab.tick().await;
@@ -608,7 +608,7 @@ async fn parent_of(lab: &Lab, body: &str, count: usize, result: &str) {
         let settled =
             taken.iter().map(|child| Settling::new(id(child), lab.token.get(), with_result(result)));
         let settled: Vec<_> = settled.collect();
-        lab.store.settle(lab.inc.get(), &lab.lane("s"), &settled).await.unwrap();
+        lab.run(SettleJobs(lab.lane("s"), settled)).await;
     }
 }
 
@@ -616,7 +616,7 @@ async fn parent_of(lab: &Lab, body: &str, count: usize, result: &str) {
 async fn pages(lab: &Lab, mut ends: Ends) -> Vec<Peeked> {
     let mut pages = Vec::new();
     loop {
-        let mut answer = lab.store.peek(lab.inc.get(), &ends, &[id("P"), id("no")]).await.unwrap();
+        let mut answer = lab.run(PeekJobs(ends.clone(), vec![id("P"), id("no")])).await;
         let page = answer.remove(0).unwrap();
         assert_eq!(answer.is_empty(), page.more.is_some(), "a job that is not whole is the last one");
         let more = page.more.clone();
@@ -647,7 +647,7 @@ async fn long_results_of_children_come_page_by_page(which: Which) {
         lab.add_body("a", job, &"y".repeat(500_000), AddMode::Keep, |_| {}).await;
     }
     let ids = ["j0", "j1", "P", "j0"].map(id);
-    let mut answer = lab.store.peek(lab.inc.get(), &Ends::With, &ids).await.unwrap();
+    let mut answer = lab.run(PeekJobs(Ends::With, ids.to_vec())).await;
     assert_eq!(answer.len(), 3);
     let first = answer.remove(2).unwrap();
     assert_eq!((first.children.len(), first.more.as_deref()), (0, Some("")));

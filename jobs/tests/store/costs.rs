@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use tenure_jobs::store::{
-    Adding, Kind, Listing, NewJob, Request, ScriptPatch, Settle, Settling, Steer, Watching,
+    Adding, Kind, Listing, NewJob, ReadFigures, Request, ScriptPatch, Settle, SettleJobs, Settling, Steer,
 };
 use tenure_testing::RedisServer;
 
-use super::lab::{Lab, PATCHES, SERVERS, Which, done, group, id, node, queue, retry, with_result};
+use super::lab::{Lab, PATCHES, SERVERS, Which, done, group, id, queue, retry, with_result};
 
 /// Adds jobs of a kind, a hundred a call.
 async fn add(lab: &Lab, of: &str, prefix: &str, count: usize, kind: Kind) {
@@ -22,7 +22,7 @@ async fn add(lab: &Lab, of: &str, prefix: &str, count: usize, kind: Kind) {
                 .iter()
                 .map(|name| Settling::new(name.clone(), lab.token.get(), with_result("r")))
                 .collect();
-            lab.store.settle(lab.inc.get(), &lab.lane("s"), &settlings).await.unwrap();
+            lab.run(SettleJobs(lab.lane("s"), settlings)).await;
         }
     }
 }
@@ -62,7 +62,7 @@ async fn round_beside(others: usize) -> BTreeMap<String, u64> {
         data: tenure_jobs::store::Data::Keep,
     };
     lab.settle(job.as_str(), on).await;
-    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("plain")]).await.unwrap();
+    lab.watch("n1", "plain").await;
     lab.steer("plain", Steer::Cancel("no".into())).await;
     for paused in [true, false] {
         lab.request(Request::PauseQueue(queue("a"), paused)).await;
@@ -70,8 +70,8 @@ async fn round_beside(others: usize) -> BTreeMap<String, u64> {
     }
     lab.steer("found", Steer::Remove).await;
     lab.peek("waits50").await;
-    lab.store.figures(lab.inc.get(), &[queue("a"), queue("kept")]).await.unwrap();
-    lab.store.list(&Listing::Ready(queue("a")), None, 10).await.unwrap();
+    lab.run(ReadFigures(vec![queue("a"), queue("kept")])).await;
+    lab.list(Listing::Ready(queue("a")), None, 10).await;
     lab.advance(500).await;
     lab.tick().await;
 

@@ -1,8 +1,8 @@
 //! Data that somebody else has damaged, and servers that no set can be kept on. A step that meets the first is not sent again.
 
 use tenure_connection::Client;
-use tenure_jobs::store::{RedisStore, SettleReply, Store, StoreError};
-use tenure_jobs::{SetName, Token};
+use tenure_jobs::store::{Boot, OnRedis, RedisStore, SettleReply, StoreError, TakeJobs};
+use tenure_jobs::{Incarnation, SetName, Token};
 use tenure_testing::RedisServer;
 
 use super::lab::{Lab, Which, done, taking};
@@ -12,7 +12,7 @@ async fn take_after(command: &str, words: &[&str]) -> (Lab, String) {
     let lab = Lab::new(Which::Redis, &[("a", "")]).await;
     lab.add("a", &["j"]).await;
     lab.raw(command, "jobs", words).await;
-    let taken = lab.store.take(lab.inc.get(), &lab.lane("an1"), &taking("a", 9)).await;
+    let taken = lab.ask(lab.inc.get(), TakeJobs(lab.lane("an1"), taking("a", 9))).await;
     let Err(StoreError::Damaged(why)) = taken else { panic!("{taken:?}") };
     (lab, why.to_string())
 }
@@ -70,7 +70,8 @@ async fn a_key_of_another_type_is_damage() {
 async fn a_server_that_evicts_is_unusable() {
     let server = RedisServer::builder().config("maxmemory-policy", "allkeys-lru").start().unwrap();
     let client = Client::open(&server.url()).unwrap();
-    let booted = RedisStore::open(&client, &SetName::new("s").unwrap()).boot(Token(0)).await;
+    let store = RedisStore::open(&client, &SetName::new("s").unwrap());
+    let booted = Boot(Token(0)).send(&store, Incarnation(0)).await;
     let Err(StoreError::Unusable(why)) = booted else { panic!("{booted:?}") };
     assert_eq!(why.to_string(), "redis runs with maxmemory-policy allkeys-lru, jobs need noeviction");
 }

@@ -1,7 +1,9 @@
 //! The ends of executions.
 
 use bytes::Bytes;
-use tenure_jobs::store::{Data, Hint, Listing, Settle, SettleReply, Settling, Steer, SteerReply, Watching};
+use tenure_jobs::store::{
+    Data, Hint, Listing, ReadFigures, Settle, SettleJobs, SettleReply, Settling, Steer, SteerReply,
+};
 use tenure_jobs::{State, Token};
 
 use super::lab::{Lab, Which, done, fail, group, id, node, queue, retry, taking, with_result};
@@ -97,17 +99,17 @@ async fn a_dead_letter_is_listed_and_replayed(which: Which) {
     lab.take("ab").await;
     lab.settle("other", retry(0, "boom")).await;
     let dead = Listing::Dead(queue("a"));
-    let first = lab.store.list(&dead, None, 2).await.unwrap();
+    let first = lab.list(dead.clone(), None, 2).await;
     assert_eq!(first.ids, ["j1", "j2"]);
-    let second = lab.store.list(&dead, first.next.as_deref(), 2).await.unwrap();
+    let second = lab.list(dead.clone(), first.next.clone(), 2).await;
     assert_eq!((second.ids.as_slice(), second.next), (&[id("j3")][..], None));
     assert_eq!(lab.steer("j1", Steer::Replay(0)).await, SteerReply::Done);
     assert_eq!(lab.steer("j1", Steer::Replay(0)).await, SteerReply::NotInState);
     assert_eq!(lab.steer("j2", Steer::Replay(lab.now() + 50)).await, SteerReply::Done);
     assert_eq!(lab.record("j1").await.unwrap().attempts, 0);
     assert_eq!(lab.take("a").await, ["j1"]);
-    assert_eq!(lab.store.list(&dead, None, 9).await.unwrap().ids, ["j3"]);
-    let figures = &lab.store.figures(lab.inc.get(), &[queue("a")]).await.unwrap()[0];
+    assert_eq!(lab.list(dead.clone(), None, 9).await.ids, ["j3"]);
+    let figures = &lab.run(ReadFigures(vec![queue("a")])).await[0];
     assert_eq!((figures.running, figures.delayed, figures.dead, figures.failed), (1, 1, 1, 3));
 }
 
@@ -230,7 +232,7 @@ async fn an_execution_is_settled_once_in_a_call(which: Which) {
     lab.take("a").await;
     let settling = Settling::new(id("j"), lab.token.get(), done());
     let twice = [settling.clone(), settling];
-    let replies = lab.store.settle(lab.inc.get(), &lab.lane("s"), &twice).await.unwrap();
+    let replies = lab.run(SettleJobs(lab.lane("s"), twice.to_vec())).await;
     assert_eq!(replies, [SettleReply::Ended, SettleReply::Halt]);
     assert_eq!(lab.dump().await.value("counts", "a|running"), Some("0"));
 }
@@ -252,9 +254,9 @@ async fn a_plain_job_that_is_done_leaves_nothing(which: Which) {
     both.queues.push((queue("b"), 9));
     assert_eq!(lab.take_as(&both).await, ["j1", "j2", "k"]);
     let all = ["j1", "k", "j2"].map(|job| Settling::new(id(job), lab.token.get(), done()));
-    assert_eq!(lab.store.settle(lab.inc.get(), &lab.lane("s"), &all).await.unwrap(), [SettleReply::Ended; 3]);
+    assert_eq!(lab.run(SettleJobs(lab.lane("s"), all.to_vec())).await, [SettleReply::Ended; 3]);
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
-    let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
+    let figures = lab.run(ReadFigures(vec![queue("a"), queue("b")])).await;
     let counts: Vec<_> = figures.iter().map(|of| (of.running, of.done)).collect();
     assert_eq!(counts, [(0, 2), (0, 1)]);
 }
@@ -298,7 +300,7 @@ async fn a_watched_job_moves_on_in_sight(which: Which) {
     lab.listen("w").await;
     lab.add("a", &["j"]).await;
     lab.take("a").await;
-    lab.store.watch(lab.inc.get(), &node("w"), Watching::Begin, 1, &[id("j")]).await.unwrap();
+    lab.watch("w", "j").await;
     assert_eq!(lab.settle("j", to_b()).await, SettleReply::Moved);
     let heard = lab.heard().await;
     assert!(matches!(&heard[..], [(_, Hint::News(news))] if news.state == Some(State::Ready)), "{heard:?}");

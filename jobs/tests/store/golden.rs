@@ -1,7 +1,7 @@
 //! The data in Redis, byte by byte. Nodes of other versions read and write them, so they may change only by additions. A
 //! change that breaks a line here needs another version of the records.
 
-use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Steer, Taking, Watching};
+use tenure_jobs::store::{Adding, Data, Kind, NewJob, Settle, Steer, Taking};
 
 use super::lab::{Lab, Which, fail, group, id, node, queue, retry, with_result};
 
@@ -57,7 +57,7 @@ async fn set(which: Which) -> Lab {
     lab.settle("hasty.1", fail("lost")).await;
     lab.settle_as("hasty", hasty, Settle::Resubmit(lab.now() + 900)).await;
     // Somebody watches, and somebody waits.
-    lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, 1, &[id("parent")]).await.unwrap();
+    lab.watch("n1", "parent").await;
     let mut wish = Taking::new(node("n1"), queue("g"), 5);
     wish.slots = 5;
     lab.take_as(&wish).await;

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use tenure_connection::{Client, Connection};
 use tenure_jobs::store::{
-    AddMode, AddReply, Adding, Attesting, Booted, Dump, Ends, Hint, Kind, Lane, MemoryStore, NewJob, Peeked,
-    RedisStore, Request, ScriptPatch, Settle, SettleReply, Settling, Steer, SteerReply, Store, StoreError,
-    TakeReply, TakenJob, Taking, Ticked,
+    AddJobs, AddMode, AddReply, Adding, AttestJobs, Attesting, Boot, Booted, Declare, Dump, Ends, ExtendJobs,
+    Hint, Kind, Known, Lane, ListJobs, Listing, MemoryStore, NewJob, Page, PeekJobs, Peeked, ReadServer,
+    Recover, RedisStore, Request, Result, ScriptPatch, Settle, SettleJobs, SettleReply, Settling, Steer,
+    SteerJobs, SteerReply, Step, Store, StoreError, TakeJobs, TakeReply, TakenJob, Taking, Tick, Ticked,
+    WatchJobs, Watching,
 };
 use tenure_jobs::{
     GroupName, Incarnation, JobId, NodeName, QueueName, Record, SetName, Settings, State, Token,
@@ -139,7 +141,7 @@ impl Lab {
             hints: RefCell::default(),
         };
         lab.set_clock(START).await;
-        lab.store.bless(&lab.store.server().await.unwrap());
+        lab.store.bless(&lab.run(ReadServer()).await);
         lab.boot().await;
         for (name, words) in queues {
             assert!(lab.declare(name, words).await);
@@ -147,15 +149,40 @@ impl Lab {
         lab
     }
 
+    /// Performs a step in the present incarnation.
+    pub(crate) async fn run<S: Step + Known>(&self, step: S) -> S::Answer {
+        self.store.run(self.inc.get(), &step).await.unwrap()
+    }
+
+    /// The answer to a step in this incarnation, or its error.
+    pub(crate) async fn ask<S: Step + Known>(&self, inc: Incarnation, step: S) -> Result<S::Answer> {
+        self.store.run(inc, &step).await
+    }
+
+    /// Another incarnation begins, on another server.
+    pub(crate) async fn recover(&self, seen: Token, hold: u64, grace: u64) -> Incarnation {
+        self.run(Recover { seen, server: "other".into(), hold, grace }).await
+    }
+
+    /// A node watches a job from now on.
+    pub(crate) async fn watch(&self, by: &str, job: &str) {
+        let (node, ids) = (node(by), vec![id(job)]);
+        self.run(WatchJobs { node, watching: Watching::Begin, number: 1, ids }).await;
+    }
+
+    pub(crate) async fn list(&self, of: Listing, after: Option<String>, size: u32) -> Page {
+        self.run(ListJobs { of, after, size }).await
+    }
+
     pub(crate) async fn boot(&self) {
-        match self.store.boot(self.token.get()).await.unwrap() {
+        match self.run(Boot(self.token.get())).await {
             Booted::Created { incarnation } | Booted::Exists { incarnation, .. } => self.inc.set(incarnation),
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) async fn declare(&self, name: &str, words: &str) -> bool {
-        self.store.declare(self.inc.get(), &queue(name), &settings(words)).await.unwrap()
+        self.run(Declare(queue(name), Some(settings(words)))).await
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -213,7 +240,7 @@ impl Lab {
     }
 
     pub(crate) async fn add_all(&self, adding: &Adding) -> Vec<AddReply> {
-        self.store.add(self.inc.get(), &self.lane("p"), adding).await.unwrap()
+        self.run(AddJobs(self.lane("p"), adding.clone())).await
     }
 
     /// Adds plain jobs.
@@ -273,7 +300,7 @@ impl Lab {
     /// Takes as asked, and returns the ids.
     pub(crate) async fn take_as(&self, taking: &Taking) -> Vec<String> {
         let lane = self.lane(&format!("a{}", taking.node));
-        let reply = self.store.take(self.inc.get(), &lane, taking).await.unwrap();
+        let reply = self.run(TakeJobs(lane.clone(), taking.clone())).await;
         let TakeReply::Taken { jobs, registration, more } = reply else { panic!("{reply:?}") };
         if let Some(job) = jobs.first() {
             self.token.set(job.record.token);
@@ -299,7 +326,7 @@ impl Lab {
 
     pub(crate) async fn settle_as(&self, job: &str, token: Token, settle: Settle) -> SettleReply {
         let settling = [Settling::new(id(job), token, settle)];
-        self.store.settle(self.inc.get(), &self.lane("s"), &settling).await.unwrap()[0]
+        self.run(SettleJobs(self.lane("s"), settling.to_vec())).await[0]
     }
 
     pub(crate) async fn done(&self, job: &str) -> SettleReply {
@@ -307,12 +334,12 @@ impl Lab {
     }
 
     pub(crate) async fn extend(&self, job: &str, token: Token) -> SettleReply {
-        self.store.extend(self.inc.get(), &[(id(job), token)]).await.unwrap().replies[0]
+        self.run(ExtendJobs(vec![(id(job), token)])).await.replies[0]
     }
 
     /// Says which executions a node has.
     pub(crate) async fn attest(&self, jobs: &[Attesting]) -> Vec<SettleReply> {
-        self.store.attest(self.inc.get(), jobs).await.unwrap().replies
+        self.run(AttestJobs(jobs.to_vec())).await.replies
     }
 
     /// Says that the execution of a job that was taken goes on, with its data or without.
@@ -327,7 +354,7 @@ impl Lab {
 
     /// A tick whose next one comes after 9 s at the latest: a gap of more than 10 s spares leases.
     pub(crate) async fn tick_as(&self, name: &str, grace: u64, off_duty: bool) -> Ticked {
-        self.store.tick(self.inc.get(), &node(name), 50, 9_000, grace, off_duty).await.unwrap()
+        self.run(Tick { node: node(name), most: 50, pause: 9_000, grace, off_duty }).await
     }
 
     pub(crate) async fn steer(&self, job: &str, steer: Steer) -> SteerReply {
@@ -335,11 +362,11 @@ impl Lab {
     }
 
     pub(crate) async fn request(&self, request: Request) -> SteerReply {
-        self.store.steer(self.inc.get(), &[request]).await.unwrap()[0]
+        self.run(SteerJobs(vec![request])).await[0]
     }
 
     pub(crate) async fn peek(&self, job: &str) -> Option<Peeked> {
-        self.store.peek(self.inc.get(), &Ends::With, &[id(job)]).await.unwrap().remove(0)
+        self.run(PeekJobs(Ends::With, vec![id(job)])).await.remove(0)
     }
 
     pub(crate) async fn record(&self, job: &str) -> Option<Record> {

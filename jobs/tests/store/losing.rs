@@ -1,8 +1,8 @@
 //! Loss of data, and servers that change.
 
 use tenure_jobs::store::{
-    AddMode, AddReply, Attesting, Booted, Data, Settle, SettleReply, Steer, SteerReply, StoreError,
-    TakeReply, TakenJob, Taking,
+    AddMode, AddReply, Attesting, Boot, Booted, Data, ReadFigures, Recover, Settle, SettleReply, Steer,
+    SteerReply, StoreError, TakeJobs, TakeReply, TakenJob, Taking, Tick,
 };
 use tenure_jobs::{State, Token};
 
@@ -51,19 +51,24 @@ async fn tokens_rise_also_after_a_loss_of_all_data(which: Which) {
 async fn the_first_of_many_recovers(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     let old = lab.inc.get();
-    let is_recovered = async || match lab.store.boot(Token(0)).await.unwrap() {
+    let is_recovered = async || match lab.run(Boot(Token(0))).await {
         Booted::Exists { recovered, .. } => recovered,
         other => panic!("{other:?}"),
     };
     assert!(!is_recovered().await);
-    let new = lab.store.recover(old, Token(0), "other", 10, 10).await.unwrap();
+    let new =
+        lab.ask(old, Recover { seen: Token(0), server: "other".into(), hold: 10, grace: 10 }).await.unwrap();
     assert!(new > old);
     assert!(is_recovered().await);
-    assert!(is_stale(&lab.store.recover(old, Token(0), "other", 10, 10).await.unwrap_err()));
-    let stale = lab.store.figures(old, &[queue("a")]).await.unwrap_err();
+    assert!(is_stale(
+        &lab.ask(old, Recover { seen: Token(0), server: "other".into(), hold: 10, grace: 10 })
+            .await
+            .unwrap_err()
+    ));
+    let stale = lab.ask(old, ReadFigures(vec![queue("a")])).await.unwrap_err();
     assert!(matches!(stale, StoreError::Stale(inc) if inc == new), "{stale:?}");
     let far = Token(lab.token.get().0.max(1 << 52));
-    lab.store.recover(new, far, "other", 0, 0).await.unwrap();
+    lab.ask(new, Recover { seen: far, server: "other".into(), hold: 0, grace: 0 }).await.unwrap();
     lab.boot().await;
     lab.add("a", &["j"]).await;
     lab.take("a").await;
@@ -75,10 +80,10 @@ async fn no_job_begins_and_no_lease_is_lost_right_after_a_recovery(which: Which)
     lab.add("a", &["j", "k"]).await;
     lab.take_n("a", 1).await;
     lab.tick().await;
-    let inc = lab.store.recover(lab.inc.get(), Token(0), "other", 2_000, 5_000).await.unwrap();
+    let inc = lab.recover(Token(0), 2_000, 5_000).await;
     lab.inc.set(inc);
     let taking = Taking::new(node("n1"), queue("a"), 1);
-    let reply = lab.store.take(inc, &lab.lane("an1"), &taking).await.unwrap();
+    let reply = lab.ask(inc, TakeJobs(lab.lane("an1"), taking.clone())).await.unwrap();
     assert_eq!(reply, TakeReply::Hold(2_000));
     lab.advance(4_000).await;
     lab.tick().await;
@@ -92,16 +97,18 @@ async fn no_job_begins_and_no_lease_is_lost_right_after_a_recovery(which: Which)
 async fn steps_on_no_data_say_so(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     lab.wipe().await;
-    let none = lab.store.figures(lab.inc.get(), &[queue("a")]).await;
+    let none = lab.ask(lab.inc.get(), ReadFigures(vec![queue("a")])).await;
     assert!(matches!(none, Err(StoreError::NoSet)), "{none:?}");
-    let none = lab.store.tick(lab.inc.get(), &node("n"), 5, 3_000, 0, true).await;
+    let none = lab
+        .ask(lab.inc.get(), Tick { node: node("n"), most: 5, pause: 3_000, grace: 0, off_duty: true })
+        .await;
     assert!(matches!(none, Err(StoreError::NoSet)), "{none:?}");
 }
 
 /// Another incarnation begins, as after a loss.
 async fn recover(lab: &Lab) {
     lab.advance(1).await;
-    let inc = lab.store.recover(lab.inc.get(), Token(0), "other", HOLD, 60_000).await.unwrap();
+    let inc = lab.recover(Token(0), HOLD, 60_000).await;
     lab.inc.set(inc);
 }
 
@@ -207,7 +214,7 @@ async fn an_older_state_gives_way_to_what_runs(which: Which) {
         let of = |record: &tenure_jobs::Record| (record.flow.clone(), record.correlation.clone());
         assert_eq!(of(&record), of(&second.record));
         assert_eq!(lab.settle_as("j", first.record.token, done()).await, SettleReply::Halt);
-        let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
+        let figures = lab.run(ReadFigures(vec![queue("a"), queue("b")])).await;
         let counts: Vec<_> =
             figures.iter().map(|of| (of.ready, of.running, of.delayed, of.waiting, of.dead)).collect();
         assert_eq!(counts, [(0, 0, 0, 0, 0), (0, 1, 0, 0, 0)]);
@@ -588,7 +595,7 @@ async fn a_repeated_end_leaves_the_run_after_it_alone(which: Which) {
     lab.advance(10).await;
     lab.boot().await;
     lab.declare("a", "").await;
-    lab.inc.set(lab.store.recover(lab.inc.get(), Token(0), "other", HOLD, HOLD).await.unwrap());
+    lab.inc.set(lab.recover(Token(0), HOLD, HOLD).await);
     assert_eq!(lab.attest_one(&first, true).await, SettleReply::GoesOn);
     assert_eq!(again().await, AddReply::RunsAgain);
     assert_eq!(lab.settle_as("j", first.record.token, done()).await, SettleReply::Pending);

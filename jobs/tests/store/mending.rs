@@ -2,7 +2,8 @@
 //! state to come back to.
 
 use tenure_jobs::store::{
-    AddReply, Booted, Settle, SettleReply, Steer, SteerReply, StoreError, TakeReply, Ticked,
+    AddJobs, AddReply, Boot, Booted, ExtendJobs, ReadFigures, ReadServer, Recover, Settle, SettleJobs,
+    SettleReply, Steer, SteerJobs, SteerReply, StoreError, TakeJobs, TakeReply, Tick, Ticked,
 };
 use tenure_jobs::{Incarnation, Token};
 
@@ -280,22 +281,26 @@ async fn a_head_that_cannot_be_read_is_a_loss(which: Which) {
         lab.add("a", &["j", "k"]).await;
         lab.take_n("a", 1).await;
         let (former, token) = (lab.inc.get(), lab.token.get());
-        let server = lab.store.server().await.unwrap();
+        let server = lab.run(ReadServer()).await;
         let mut found = former;
         if which == Which::Redis {
             lab.raw(damage[0], "meta", &damage[1..]).await;
             let before = lab.dump().await;
-            let taken = lab.store.take(former, &lab.lane("t"), &taking("a", 9)).await;
+            let taken = lab.ask(former, TakeJobs(lab.lane("t"), taking("a", 9))).await;
             assert!(matches!(taken, Err(StoreError::Stale(Incarnation(0)))), "{damage:?}: {taken:?}");
             assert!(lab.dump().await == before, "{damage:?}");
-            let Booted::Exists { incarnation, .. } = lab.store.boot(token).await.unwrap() else { panic!() };
+            let Booted::Exists { incarnation, .. } = lab.run(Boot(token)).await else { panic!() };
             assert_eq!(incarnation, Incarnation(0), "{damage:?}");
             found = incarnation;
         }
         lab.advance(1).await;
-        let inc = lab.store.recover(found, token, &server, 2_000, 60_000).await.unwrap();
+        let inc = lab
+            .ask(found, Recover { seen: token, server: server.clone(), hold: 2_000, grace: 60_000 })
+            .await
+            .unwrap();
         assert!(inc > former, "{damage:?}");
-        let second = lab.store.recover(found, token, &server, 2_000, 60_000).await;
+        let second =
+            lab.ask(found, Recover { seen: token, server: server.clone(), hold: 2_000, grace: 60_000 }).await;
         assert!(matches!(second, Err(StoreError::Stale(own)) if own == inc), "{second:?}");
         lab.inc.set(inc);
         assert_eq!(lab.done("j").await, SettleReply::Ended, "{damage:?}");
@@ -320,19 +325,19 @@ async fn tokens_end_before_one_comes_twice(which: Which) {
     let lab = Lab::new(which, &[("a", "max=3"), ("b", "")]).await;
     lab.add("a", &["j", "k", "l"]).await;
     lab.take_n("a", 2).await;
-    let (token, server) = (lab.token.get(), lab.store.server().await.unwrap());
+    let (token, server) = (lab.token.get(), lab.run(ReadServer()).await);
     let recover =
-        async |seen| lab.inc.set(lab.store.recover(lab.inc.get(), seen, &server, 0, 0).await.unwrap());
+        async |seen| lab.inc.set(lab.run(Recover { seen, server: server.clone(), hold: 0, grace: 0 }).await);
     recover(Token(Token::LAST.0 - 1)).await;
     assert_eq!(lab.take_n("a", 1).await, ["l"]);
     assert_eq!(lab.token.get(), Token::LAST, "the last one is given");
     for _ in 0..2 {
-        let taken = lab.store.take(lab.inc.get(), &lab.lane("t"), &taking("a", 9)).await;
+        let taken = lab.ask(lab.inc.get(), TakeJobs(lab.lane("t"), taking("a", 9))).await;
         assert!(matches!(taken, Err(StoreError::NoTokens)), "{taken:?}");
         let kind = tenure_jobs::store::Kind::new(queue("a"));
         let new = tenure_jobs::store::NewJob::new(super::lab::id("m"), "", kind);
         let adding = tenure_jobs::store::Adding::new(vec![new]);
-        let added = lab.store.add(lab.inc.get(), &lab.lane("p"), &adding).await;
+        let added = lab.ask(lab.inc.get(), AddJobs(lab.lane("p"), adding.clone())).await;
         assert!(matches!(added, Err(StoreError::NoTokens)), "{added:?}");
         // No recovery gives numbers out again.
         lab.advance(1).await;
@@ -354,8 +359,8 @@ async fn tokens_end_before_one_comes_twice(which: Which) {
 
 async fn a_token_that_no_set_gives_is_not_believed(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
-    let server = lab.store.server().await.unwrap();
-    lab.inc.set(lab.store.recover(lab.inc.get(), Token(u64::MAX), &server, 0, 0).await.unwrap());
+    let server = lab.run(ReadServer()).await;
+    lab.inc.set(lab.run(Recover { seen: Token(u64::MAX), server: server.clone(), hold: 0, grace: 0 }).await);
     lab.add("a", &["j"]).await;
     assert_eq!(lab.take("a").await, ["j"]);
     assert!(lab.token.get() < Token::LAST);
@@ -451,7 +456,7 @@ async fn figures_that_cannot_be_read_are_none(which: Which) {
             lab.raw("HSET", "counts", &[&format!("a|{of}"), text]).await;
         }
         lab.raw("HSET", "queues", &["c", text]).await;
-        let figures = lab.store.figures(lab.inc.get(), &[queue("a"), queue("b")]).await.unwrap();
+        let figures = lab.run(ReadFigures(vec![queue("a"), queue("b")])).await;
         assert!(figures[1].ready == 1 && figures[0].done <= 1, "{text}: {figures:?}");
     }
 }
@@ -486,18 +491,16 @@ async fn a_step_that_is_refused_for_a_key_has_written_nothing(which: Which) {
             let before = without_token(&lab).await;
             let settled = async |job: &str, token, settle| {
                 let settling = [tenure_jobs::store::Settling::new(super::lab::id(job), token, settle)];
-                lab.store.settle(inc, &lab.lane("s"), &settling).await.map(drop)
+                lab.ask(inc, SettleJobs(lab.lane("s"), settling.to_vec())).await.map(drop)
             };
             let added = async |name: &str, job: &str| {
                 let mut kind = tenure_jobs::store::Kind::new(queue(name));
                 kind.group = group(if name == "g" { "t" } else { "" });
                 let new = tenure_jobs::store::NewJob::new(super::lab::id(job), "", kind);
-                lab.store
-                    .add(inc, &lab.lane("p"), &tenure_jobs::store::Adding::new(vec![new]))
-                    .await
-                    .map(drop)
+                let adding = tenure_jobs::store::Adding::new(vec![new]);
+                lab.ask(inc, AddJobs(lab.lane("p"), adding)).await.map(drop)
             };
-            let took = async |name: &str| match lab.store.take(inc, &lab.lane("t"), &waiting(name)).await {
+            let took = async |name: &str| match lab.ask(inc, TakeJobs(lab.lane("t"), waiting(name))).await {
                 Ok(TakeReply::Hold(_)) => panic!("hold"),
                 answer => answer.map(drop),
             };
@@ -511,13 +514,16 @@ async fn a_step_that_is_refused_for_a_key_has_written_nothing(which: Which) {
                 6 => settled("gj", of_group, done()).await,
                 7 => settled("k", token, super::lab::retry(500, "e")).await,
                 8 => settled("xj", of_x, super::lab::fail("e")).await,
-                9 => lab.store.tick(inc, &node("n1"), 50, 9_000, 0, true).await.map(drop),
+                9 => lab
+                    .ask(inc, Tick { node: node("n1"), most: 50, pause: 9_000, grace: 0, off_duty: true })
+                    .await
+                    .map(drop),
                 10 => {
                     let request =
                         tenure_jobs::store::Request::Job(super::lab::id("m"), Steer::Cancel(String::new()));
-                    lab.store.steer(inc, &[request]).await.map(drop)
+                    lab.ask(inc, SteerJobs(vec![request])).await.map(drop)
                 }
-                _ => lab.store.extend(inc, &[(super::lab::id("j"), token)]).await.map(drop),
+                _ => lab.ask(inc, ExtendJobs(vec![(super::lab::id("j"), token)])).await.map(drop),
             };
             if answer.is_err() {
                 assert_ne!(key, "counts", "{step}: {answer:?}");

@@ -1,6 +1,8 @@
 //! The notes of handlers stand beside the data of a job.
 
-use tenure_jobs::store::{AddMode, AddReply, Attesting, Data, Hint, Settle, SettleReply, Steer, Watching};
+use tenure_jobs::store::{
+    AddMode, AddReply, Attesting, Data, Hint, Settle, SettleReply, Steer, TakeJobs, WatchJobs, Watching,
+};
 use tenure_jobs::{State, Token};
 
 use super::lab::{Lab, Which, done, fail, id, node, queue, retry};
@@ -75,7 +77,7 @@ async fn notes_stay_through_failures_waits_and_a_replay(which: Which) {
         lab.settle("j", Settle::GiveBack).await;
         let (lane, wish) = (lab.lane("twice"), super::lab::taking("a", 1));
         for _ in 0..2 {
-            let answer = lab.store.take(lab.inc.get(), &lane, &wish).await.unwrap();
+            let answer = lab.run(TakeJobs(lane.clone(), wish.clone())).await;
             let tenure_jobs::store::TakeReply::Taken { jobs, .. } = answer else { panic!("{answer:?}") };
             assert_eq!((&jobs[0].body[..], &jobs[0].notes[..]), (&b"other"[..], &b"page 4"[..]));
         }
@@ -146,7 +148,9 @@ async fn watchers_hear_of_notes(which: Which) {
     lab.take("a").await;
     let watch = async |number| {
         let ids = [id("j")];
-        let seen = lab.store.watch(lab.inc.get(), &node("n1"), Watching::Begin, number, &ids).await.unwrap();
+        let seen = lab
+            .run(WatchJobs { node: node("n1"), watching: Watching::Begin, number, ids: ids.to_vec() })
+            .await;
         seen[0].as_ref().unwrap().notes.clone()
     };
     assert_eq!(watch(1).await, "");
@@ -173,7 +177,7 @@ async fn notes_come_back_with_a_lost_execution(which: Which) {
             lab.settle("j", note("older")).await;
             lab.settle("j", Settle::GiveBack).await;
         }
-        let inc = lab.store.recover(lab.inc.get(), Token(0), "", 2_000, 60_000).await.unwrap();
+        let inc = lab.recover(Token(0), 2_000, 60_000).await;
         lab.inc.set(inc);
         let mut own = run.record.clone();
         own.token = Token(own.token.0 + 1);
@@ -187,7 +191,7 @@ async fn notes_come_back_with_a_lost_execution(which: Which) {
 }
 
 async fn recover(lab: &Lab) {
-    lab.inc.set(lab.store.recover(lab.inc.get(), Token(0), "", 2_000, 60_000).await.unwrap());
+    lab.inc.set(lab.recover(Token(0), 2_000, 60_000).await);
 }
 
 async fn the_last_notes_come_back_where_data_have_the_start(which: Which) {

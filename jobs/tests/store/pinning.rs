@@ -2,7 +2,7 @@
 
 use tenure_jobs::store::{
     AddMode, AddReply, Adding, Data, Hint, Kind, Lane, NewJob, Request, Result, Settle, SettleReply,
-    SteerReply, StoreError, TakeReply, Taking,
+    SteerReply, StoreError, TakeJobs, TakeReply, Taking,
 };
 use tenure_jobs::{State, Token};
 
@@ -49,7 +49,7 @@ impl Owner {
     }
 
     async fn again(&self, lab: &Lab) -> Result<TakeReply> {
-        lab.store.take(lab.inc.get(), &self.lane, &self.taking).await
+        lab.ask(lab.inc.get(), TakeJobs(self.lane.clone(), self.taking.clone())).await
     }
 
     async fn take(&mut self, lab: &Lab) -> Result<Vec<String>> {

@@ -3,19 +3,19 @@
 //! `REFINEMENT_CASES` sets how many sequences are walked, `REFINEMENT_SEED` which ones.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tenure_jobs::store::{
-    AddMode, Adding, Attesting, Data, Ends, Kind, Lane, Listing, NewJob, Request, ScriptPatch, Settle,
-    Settling, Steer, TakeReply, TakenJob, Taking, Watching,
+    AddJobs, AddMode, Adding, AttestJobs, Attesting, Data, Declare, Ends, ExtendJobs, Kind, Known, Lane,
+    ListJobs, Listing, NewJob, PeekJobs, ReadFigures, Recover, Request, ScriptPatch, Settle, SettleJobs,
+    Settling, Steer, SteerJobs, Step, TakeJobs, TakeReply, TakenJob, Taking, Tick, WatchJobs, Watching,
 };
 use tenure_jobs::{JobId, Token};
 
-use super::lab::{Lab, PATCHES, Which, group, id, node, queue};
+use super::lab::{Lab, PATCHES, Which, group, id, node, queue, settings};
 
 const QUEUES: [(&str, &str); 6] = [
     ("a", "max=0"),
@@ -51,23 +51,6 @@ struct Walk {
     trace: Vec<String>,
 }
 
-/// The answer of both sides, if they agree.
-fn same<T: Debug>(answers: [T; 2]) -> Result<T, String> {
-    let [memory, redis] = answers;
-    let (ours, theirs) = (format!("{memory:?}"), format!("{redis:?}"));
-    if ours == theirs { Ok(memory) } else { Err(format!("memory: {ours}\nredis:  {theirs}")) }
-}
-
-macro_rules! both {
-    ($walk:expr, $lab:ident => $step:expr) => {{
-        let $lab = &$walk.sides[0];
-        let memory = $step;
-        let $lab = &$walk.sides[1];
-        let redis = $step;
-        same([memory, redis])
-    }};
-}
-
 impl Walk {
     async fn start() -> Self {
         let sides = [Lab::new(Which::Memory, &QUEUES).await, Lab::new(Which::Redis, &QUEUES).await];
@@ -80,6 +63,28 @@ impl Walk {
 
     fn now(&self) -> u64 {
         self.sides[0].now()
+    }
+
+    /// The next call of a lane on both sides.
+    fn lane(&self, name: &str) -> Lane {
+        self.sides.each_ref().map(|lab| lab.lane(name))[0].clone()
+    }
+
+    /// The answer of both sides, or their error, if they agree.
+    async fn both<S: Step + Known>(&mut self, step: S) -> Result<Result<S::Answer, String>, String> {
+        self.trace.push(format!("{step:?}"));
+        let run = async |lab: &Lab| {
+            let answer = lab.store.run(lab.inc.get(), &step).await;
+            answer.map_err(|error| error.to_string())
+        };
+        let (memory, redis) = (run(&self.sides[0]).await, run(&self.sides[1]).await);
+        let (ours, theirs) = (format!("{memory:?}"), format!("{redis:?}"));
+        if ours == theirs { Ok(memory) } else { Err(format!("memory: {ours}\nredis:  {theirs}")) }
+    }
+
+    /// Both sides perform a step, and answer alike.
+    async fn same<S: Step + Known>(&mut self, step: S) -> Result<(), String> {
+        self.both(step).await?.map(drop)
     }
 
     fn kind(&self, n: [u8; 6]) -> Kind {
@@ -97,10 +102,8 @@ impl Walk {
     }
 
     async fn add(&mut self, adding: Adding) -> Result<(), String> {
-        self.trace.push(format!("{adding:?}"));
-        both!(self, lab => lab.add_all(&adding).await)?;
-        self.last = Some(adding);
-        Ok(())
+        self.last = Some(adding.clone());
+        self.same(AddJobs(self.lane("p"), adding)).await
     }
 
     async fn make(&mut self, (which, n): &Move) -> Result<(), String> {
@@ -168,16 +171,12 @@ impl Walk {
             15 => {
                 let jobs: Vec<_> =
                     self.tokens.iter().map(|(id, token)| (id.clone(), *token)).take(5).collect();
-                both!(self, lab => lab.store.extend(lab.inc.get(), &jobs).await.unwrap()).map(drop)
+                self.same(ExtendJobs(jobs)).await
             }
             16 | 17 => {
                 let (by, most) = (of(&["n1", "n2"], n[0]), of(&[2, 50], n[1]));
                 let off_duty = n[2].is_multiple_of(2);
-                let tick = async |lab: &Lab| {
-                    lab.store.tick(lab.inc.get(), &node(by), most, 3_000, 3_000, off_duty).await.unwrap()
-                };
-                self.trace.push(format!("tick {by} {most} {off_duty}"));
-                both!(self, lab => tick(lab).await).map(drop)
+                self.same(Tick { node: node(by), most, pause: 3_000, grace: 3_000, off_duty }).await
             }
             18 => {
                 let ms = of(&[1, 20, 300, 1_100, 4_000, 12_000], n[0]);
@@ -189,14 +188,12 @@ impl Walk {
             }
             19 => self.steer(n).await,
             20 => {
-                let by = of(&["n1", "n2", "gone"], n[0]);
-                let on = of(&[Watching::End, Watching::Begin, Watching::Again], n[1]);
-                let ids = [id(&name(n[2])), id(&name(n[3]))];
+                let node = node(of(&["n1", "n2", "gone"], n[0]));
+                let watching = of(&[Watching::End, Watching::Begin, Watching::Again], n[1]);
+                let ids = vec![id(&name(n[2])), id(&name(n[3]))];
                 // Some calls come late.
                 let number = 10 + u64::from(n[4] % 10);
-                self.trace.push(format!("watch {by} {on:?} {number} {ids:?}"));
-                both!(self, lab => lab.store.watch(lab.inc.get(), &node(by), on, number, &ids).await.unwrap())
-                    .map(drop)
+                self.same(WatchJobs { node, watching, number, ids }).await
             }
             21 => {
                 let (of_queue, words) = of(
@@ -212,8 +209,7 @@ impl Walk {
                     ],
                     n[0],
                 );
-                self.trace.push(format!("declare {of_queue} {words}"));
-                both!(self, lab => lab.declare(of_queue, words).await).map(drop)
+                self.same(Declare(queue(of_queue), Some(settings(words)))).await
             }
             22 | 23 => self.attest(n).await,
             24 => self.lose(n).await,
@@ -232,18 +228,13 @@ impl Walk {
             taking.until = Some(of(&[self.now(), 3_000, self.now() - 600, self.now() + 600], n[1] / 4));
         }
         taking.registration = self.sides[0].registration.borrow().clone().filter(|_| !n[5].is_multiple_of(3));
-        self.trace.push(format!("{taking:?}"));
-        let (lane, token) = (format!("a{by}"), of(&[7, 8, 9], n[0] / 3));
-        let take = async |lab: &Lab| {
-            let mut lane = lab.lane(&lane);
-            if let Some(group) = &taking.group {
-                let number = lane.number;
-                lane = Lane::of_owner(&queue("o"), group, token);
-                lane.number += number;
-            }
-            lab.store.take(lab.inc.get(), &lane, &taking).await.map_err(|error| error.to_string())
-        };
-        let reply = both!(self, lab => take(lab).await)?;
+        let (mut lane, token) = (self.lane(&format!("a{by}")), of(&[7, 8, 9], n[0] / 3));
+        if let Some(group) = &taking.group {
+            let number = lane.number;
+            lane = Lane::of_owner(&queue("o"), group, token);
+            lane.number += number;
+        }
+        let reply = self.both(TakeJobs(lane, taking)).await?;
         let Ok(TakeReply::Taken { jobs, registration, .. }) = reply else { return Ok(()) };
         self.taken.extend(jobs.iter().cloned());
         self.tokens.extend(jobs.into_iter().map(|job| (job.id, job.record.token)));
@@ -285,9 +276,7 @@ impl Walk {
             let token = if n[4].is_multiple_of(9) { Token(token.0 + 1) } else { *token };
             jobs.push(Settling::new(id.clone(), token, settle));
         }
-        self.trace.push(format!("{jobs:?}"));
-        let settle = async |lab: &Lab| lab.store.settle(lab.inc.get(), &lab.lane("s"), &jobs).await.unwrap();
-        both!(self, lab => settle(lab).await).map(drop)
+        self.same(SettleJobs(self.lane("s"), jobs)).await
     }
 
     /// A node says what it runs, or has run, also after what the data know.
@@ -312,16 +301,15 @@ impl Walk {
             let notes = of(&[taken.notes.clone(), Bytes::from_static(b"own")], n[4]);
             jobs.push(Attesting::new(taken.id.clone(), record, body).with_notes(notes));
         }
-        self.trace.push(format!("{jobs:?}"));
-        both!(self, lab => lab.store.attest(lab.inc.get(), &jobs).await.unwrap()).map(drop)
+        self.same(AttestJobs(jobs)).await
     }
 
     /// Another incarnation begins, sometimes without data.
     async fn lose(&mut self, n: [u8; 6]) -> Result<(), String> {
         let (wiped, hold, grace) =
             (n[0].is_multiple_of(3), of(&[0, 1, 900], n[1]), of(&[0, 2_000, 8_000], n[2]));
-        self.trace.push(format!("lose {wiped} {hold} {grace}"));
         if wiped {
+            self.trace.push("wipe".to_owned());
             for lab in &self.sides {
                 lab.wipe().await;
                 lab.boot().await;
@@ -331,12 +319,9 @@ impl Walk {
                 lab.registration.replace(None);
             }
         }
-        let recover = async |lab: &Lab| {
-            let inc = lab.store.recover(lab.inc.get(), Token(0), "other", hold, grace).await.unwrap();
-            lab.inc.set(inc);
-            inc
-        };
-        both!(self, lab => recover(lab).await).map(drop)
+        let inc = self.both(Recover { seen: Token(0), server: "other".into(), hold, grace }).await??;
+        self.sides.iter().for_each(|lab| lab.inc.set(inc));
+        Ok(())
     }
 
     async fn steer(&mut self, n: [u8; 6]) -> Result<(), String> {
@@ -358,29 +343,24 @@ impl Walk {
             14 => Request::GroupWeight(g().0, g().1, of(&[5, 0, 1], n[3])),
             _ => Request::ResetGroup(g().0, g().1),
         };
-        self.trace.push(format!("{request:?}"));
-        both!(self, lab => lab.request(request.clone()).await).map(drop)
+        self.same(SteerJobs(vec![request])).await
     }
 
     async fn look(&mut self, n: [u8; 6]) -> Result<(), String> {
         if let Some(adding) = self.last.clone().filter(|_| n[0].is_multiple_of(3)) {
             // The last add arrives once more.
-            let again = async |lab: &Lab| {
-                let mut lane = lab.lane("p");
-                lane.number -= 1;
-                lab.store.add(lab.inc.get(), &lane, &adding).await.map_err(|error| error.to_string())
-            };
-            both!(self, lab => again(lab).await)?.ok();
+            let mut lane = self.lane("p");
+            lane.number -= 1;
+            self.both(AddJobs(lane, adding)).await?.ok();
         }
         let ids: Vec<_> = (0..8).map(|i| id(&name(n[1].wrapping_add(i)))).collect();
         let behind = Ends::Behind(format!("{}.{}", ids[0], n[2] % 3).into());
         let ends = of(&[Ends::With, Ends::With, Ends::Without, behind], n[2] / 3);
-        both!(self, lab => lab.store.peek(lab.inc.get(), &ends, &ids).await.unwrap())?;
-        let queues: Vec<_> = QUEUES.iter().map(|(name, _)| queue(name)).collect();
-        both!(self, lab => lab.store.figures(lab.inc.get(), &queues).await.unwrap())?;
-        for listing in [Listing::Dead(queue("b")), Listing::With("user=1".into()), Listing::Ready(queue("g"))]
-        {
-            both!(self, lab => lab.store.list(&listing, None, 3).await.unwrap())?;
+        self.same(PeekJobs(ends, ids)).await?;
+        let queues = QUEUES.iter().map(|(name, _)| queue(name)).collect();
+        self.same(ReadFigures(queues)).await?;
+        for of in [Listing::Dead(queue("b")), Listing::With("user=1".into()), Listing::Ready(queue("g"))] {
+            self.same(ListJobs { of, after: None, size: 3 }).await?;
         }
         Ok(())
     }

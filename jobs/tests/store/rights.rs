@@ -6,6 +6,7 @@ use tenure_testing::RedisServer;
 
 use crate::lab::{Lab, SERVERS, Which, queue};
 use crate::{SUITES, Scenario};
+use tenure_jobs::store::{ListQueues, ReadTime};
 
 const DOCUMENT: &str = include_str!("../../../docs/jobs.md");
 const THREADS: usize = 4;
@@ -33,8 +34,8 @@ fn fails(scenario: Scenario, server: &RedisServer, user: &str) -> Option<String>
 /// The steps that no scenario does.
 async fn the_rest(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
-    lab.store.time().await.unwrap();
-    assert_eq!(lab.store.queues().await.unwrap(), [queue("a")]);
+    lab.run(ReadTime()).await;
+    assert_eq!(lab.run(ListQueues()).await, [queue("a")]);
 }
 
 fn scenarios() -> Vec<Scenario> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_jobs::store::{AddReply, Adding, Kind, NewJob, TakeReply};
+use tenure_jobs::store::{AddReply, Adding, Declare, Kind, NewJob, ReadFigures, TakeJobs, TakeReply};
 use tenure_jobs::{Settings, State};
 
 use super::lab::{Lab, Which, done, group, id, queue, taking};
@@ -18,12 +18,12 @@ scenarios! {
 }
 
 async fn settings(lab: &Lab, name: &str) -> Settings {
-    let figures = lab.store.figures(lab.inc.get(), &[queue(name)]).await.unwrap();
+    let figures = lab.run(ReadFigures(vec![queue(name)])).await;
     figures[0].settings.clone().unwrap()
 }
 
 async fn name(lab: &Lab, names: &str) {
-    lab.store.name(lab.inc.get(), &queue(names)).await.unwrap();
+    lab.run(Declare(queue(names), None)).await;
 }
 
 async fn a_job_has_the_keep_of_its_queue(which: Which) {
@@ -53,7 +53,7 @@ async fn executions_have_the_terms_of_their_queue(which: Which) {
         lab.add("b", &["k"]).await;
         let (lane, wish) = (lab.lane("twice"), taking("a", 1));
         for _ in 0..2 {
-            let answer = lab.store.take(lab.inc.get(), &lane, &wish).await.unwrap();
+            let answer = lab.run(TakeJobs(lane.clone(), wish.clone())).await;
             let TakeReply::Taken { jobs, .. } = answer else { panic!("{answer:?}") };
             let terms = &jobs[0].terms;
             assert_eq!(jobs[0].lease, 7_000);

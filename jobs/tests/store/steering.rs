@@ -1,7 +1,7 @@
 //! Requests to jobs and queues from outside.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddReply, Request, Settle, SettleReply, Steer, SteerReply};
+use tenure_jobs::store::{AddReply, Request, Settle, SettleReply, Steer, SteerJobs, SteerReply};
 
 use super::lab::{Lab, Which, done, fail, id, queue, retry};
 
@@ -156,8 +156,7 @@ async fn look_ups_come_and_go_with_their_jobs(which: Which) {
         jobs.push(job);
     }
     lab.add_all(&Adding::new(jobs)).await;
-    let find =
-        async |lookup: &str| lab.store.list(&Listing::With(lookup.to_owned()), None, 10).await.unwrap().ids;
+    let find = async |lookup: &str| lab.list(Listing::With(lookup.to_owned()), None, 10).await.ids;
     assert_eq!(find("user=62").await, ["j1", "j2"]);
     assert_eq!((find("role=y").await, find("role=").await), (vec![id("j1")], vec![]));
     lab.take("a").await;
@@ -194,7 +193,7 @@ async fn a_call_knows_the_room_that_it_has_made_itself(which: Which) {
         replay("d3"),
         replay("d2"),
     ];
-    let replies = lab.store.steer(lab.inc.get(), &requests).await.unwrap();
+    let replies = lab.run(SteerJobs(requests.to_vec())).await;
     let (full, done) = (SteerReply::Full, SteerReply::Done);
     assert_eq!(
         replies,

@@ -164,7 +164,7 @@ async fn a_gap_between_ticks_gives_leases_as_much_time(which: Which) {
 async fn a_gap_does_not_shorten_the_grace_after_a_loss(which: Which) {
     let lab = Lab::new(which, &[("a", "")]).await;
     lab.tick().await;
-    let inc = lab.store.recover(lab.inc.get(), lab.token.get(), "other", 0, 60_000).await.unwrap();
+    let inc = lab.recover(lab.token.get(), 0, 60_000).await;
     lab.inc.set(inc);
     lab.advance(11_000).await;
     lab.tick_as("n1", 60_000, true).await;

@@ -1,7 +1,9 @@
 //! News of jobs.
 
 use tenure_jobs::State;
-use tenure_jobs::store::{AddMode, Data, Ends, Hint, News, Seen, Settle, Steer, Watching};
+use tenure_jobs::store::{
+    AddMode, Data, Ends, Hint, News, PeekJobs, Seen, Settle, Steer, WatchJobs, Watching,
+};
 
 use super::lab::{Lab, Which, id, node, retry, with_result};
 
@@ -24,7 +26,7 @@ async fn watch(lab: &Lab, on: bool, job: &str) -> Option<Seen> {
 /// The same by a call of this number.
 async fn watch_by(lab: &Lab, on: bool, number: u64, job: &str) -> Option<Seen> {
     let watching = if on { Watching::Begin } else { Watching::End };
-    lab.store.watch(lab.inc.get(), &node("w"), watching, number, &[id(job)]).await.unwrap().remove(0)
+    lab.run(WatchJobs { node: node("w"), watching, number, ids: vec![id(job)] }).await.remove(0)
 }
 
 async fn news(lab: &Lab) -> Vec<News> {
@@ -162,7 +164,8 @@ async fn an_answer_with_much_data_ends_early(which: Which) {
         lab.add_body("t", job.as_str(), &large, AddMode::Keep, |_| ()).await;
     }
     let watch = async |watching, from: usize| {
-        let seen = lab.store.watch(lab.inc.get(), &node("w"), watching, 1, &ids[from..]).await.unwrap();
+        let seen =
+            lab.run(WatchJobs { node: node("w"), watching, number: 1, ids: ids[from..].to_vec() }).await;
         seen.into_iter().map(|seen| seen.unwrap().body.len()).collect::<Vec<_>>()
     };
     let watched = async || {
@@ -180,7 +183,7 @@ async fn an_answer_with_much_data_ends_early(which: Which) {
     assert_eq!(watch(Watching::End, 0).await, [0; 5]);
     assert_eq!(watched().await, 0);
     let peek = async |from: usize| {
-        let peeked = lab.store.peek(lab.inc.get(), &Ends::With, &ids[from..]).await.unwrap();
+        let peeked = lab.run(PeekJobs(Ends::With, ids[from..].to_vec())).await;
         peeked.into_iter().map(|peeked| peeked.unwrap().seen.body.len()).collect::<Vec<_>>()
     };
     assert_eq!(peek(0).await, [400_000; 3]);
@@ -197,8 +200,8 @@ async fn an_answer_with_much_data_ends_early(which: Which) {
         lab.settle(child, with_result(&large)).await;
     }
     let ids = [id("parent"), id("j0")];
-    let peeked = lab.store.peek(lab.inc.get(), &Ends::With, &ids).await.unwrap();
+    let peeked = lab.run(PeekJobs(Ends::With, ids.to_vec())).await;
     let parent = peeked[0].as_ref().unwrap();
     assert_eq!((peeked.len(), parent.children.len(), &parent.more), (1, 3, &None));
-    assert_eq!(lab.store.peek(lab.inc.get(), &Ends::Without, &ids).await.unwrap().len(), 2);
+    assert_eq!(lab.run(PeekJobs(Ends::Without, ids.to_vec())).await.len(), 2);
 }

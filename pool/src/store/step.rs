@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+pub use tenure_steps::Step;
 use tokio::sync::watch;
 
 use super::error::Result;
@@ -12,18 +13,6 @@ use crate::model::id::{Incarnation, Revision};
 use crate::model::level;
 use crate::model::member::Members;
 use crate::model::settings::StoredSettings;
-
-/// One atomic step of the protocol, or one read of its data, as a value. Both stores perform it.
-pub trait Step: Clone + std::fmt::Debug + Send + Sync + 'static {
-    /// The name in logs, in metrics, and of the script's file.
-    const NAME: &'static str;
-    /// The store's answer.
-    type Answer: std::fmt::Debug + Send + 'static;
-    /// The number of items. A store refuses a step with more than [`BATCH_MAX`](super::BATCH_MAX).
-    fn items(&self) -> usize {
-        0
-    }
-}
 
 /// A step without an incarnation: a read, a hint, or the birth of a pool.
 pub trait Read: Step {}
@@ -40,20 +29,6 @@ pub trait Performs<S: Step> {
     fn perform(&self, inc: Incarnation, step: &S) -> impl Future<Output = Result<S::Answer>> + Send;
 }
 
-/// Makes a step of a struct: the name, the answer, and the number of items if there are any.
-macro_rules! step {
-    ($step:ident: $name:literal -> $answer:ty $(, |$this:ident| $items:expr)?) => {
-        impl $crate::store::step::Step for $step {
-            const NAME: &'static str = $name;
-            type Answer = $answer;
-            $(fn items(&self) -> usize {
-                let $this = self;
-                $items
-            })?
-        }
-    };
-}
-
 /// Makes a step without an incarnation of a struct.
 macro_rules! read {
     ($step:ident: $name:literal -> $answer:ty) => {
@@ -62,7 +37,8 @@ macro_rules! read {
     };
 }
 
-pub(super) use {read, step};
+pub(super) use read;
+pub(super) use tenure_steps::step;
 
 /// The transition of a step in memory.
 pub trait OnMemory: Step {

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, oneshot};
@@ -19,9 +18,11 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{Incarnation, JobId, QueueName, Token};
 use crate::model::record::Record;
-use crate::runtime::attesting::needs_its_job;
+use crate::runtime::attesting::{Told, needs_its_job};
+use crate::runtime::link::In;
 use crate::store::{
-    Attesting, Data, Result as StoreResult, Settle, SettleReply, Settling, Store, TakeReply, TakenJob, Taking,
+    AttestJobs, Attesting, Data, Settle, SettleJobs, SettleReply, Settling, TakeJobs, TakeReply, TakenJob,
+    Taking,
 };
 
 /// Which job to accept, and how long to wait for one.
@@ -72,7 +73,7 @@ pub(super) async fn accept(
         return Err(CouchError::NoTypeTimeout);
     }
     let (reply, answer) = oneshot::channel();
-    jobs.thread().spawn(seek(jobs.clone(), queue, accept, reply));
+    jobs.shared.thread.spawn(seek(jobs.clone(), queue, accept, reply));
     let held = answer.await.map_err(|_| Error::Closed)??;
     Ok(held.and_then(Held::keep))
 }
@@ -93,18 +94,14 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some((taken, _)) = self.job.take() {
-            self.jobs.thread().spawn(give_back(self.jobs.clone(), taken));
+            self.jobs.shared.thread.spawn(give_back(self.jobs.clone(), taken));
         }
     }
 }
 
 async fn give_back(jobs: Jobs, taken: TakenJob) {
-    let said = Arc::new([Settling::new(taken.id.clone(), taken.record.token, Settle::GiveBack)]);
-    let given = jobs.call_once_here(move |store, inc, lane| {
-        let said = said.clone();
-        async move { store.settle(inc, &lane, &*said).await }.boxed()
-    });
-    if let Err(error) = given.await {
+    let said = vec![Settling::new(taken.id.clone(), taken.record.token, Settle::GiveBack)];
+    if let Err(error) = jobs.call_once(&jobs.shared.own, |lane| SettleJobs(lane, said)).await {
         tracing::warn!(job = %taken.id, error = &error as &dyn std::error::Error, "a job that nobody has was not given back");
     }
 }
@@ -117,9 +114,9 @@ async fn seek(
     mut reply: oneshot::Sender<Result<Option<Held>, CouchError>>,
 ) {
     let woken = Arc::new(Notify::new());
-    jobs.ears().wake_for(&queue, &woken);
+    jobs.shared.ears.wake_for(&queue, &woken);
     let taken = wait(&jobs, &queue, accept, &woken, &mut reply).await;
-    jobs.ears().forget(&woken);
+    jobs.shared.ears.forget(&woken);
     let held = taken.map(|taken| taken.map(|job| Held { jobs, job: Some(job) }));
     // Nobody may wait for it any more: then it is dropped here.
     let _ = reply.send(held);
@@ -138,20 +135,14 @@ async fn wait(
     taking.until = accept.until.map(moment).transpose()?;
     taking.slots = u32::from(!at_once);
     loop {
-        let asked = Arc::new(taking.clone());
-        let reply = jobs
-            .call_once_here(move |store, inc, lane| {
-                let taking = asked.clone();
-                async move { Ok((inc, store.take(inc, &lane, &taking).await?)) }.boxed()
-            })
-            .await?;
-        let (inc, reply) = reply;
+        let take = |lane| In(TakeJobs(lane, taking.clone()));
+        let (inc, reply) = jobs.call_once(&jobs.shared.own, take).await?;
         let mut pause = None;
         match reply {
             TakeReply::Taken { jobs: mut taken, registration, .. } => {
                 taking.registration = registration;
                 if let Some(taken) = taken.pop() {
-                    jobs.own_link().see(taken.record.token);
+                    jobs.shared.own.see(taken.record.token);
                     return Ok(Some((taken, inc)));
                 }
             }
@@ -174,7 +165,7 @@ async fn wait(
         };
         tokio::select! {
             () = again => {}
-            () = jobs.own_link().closed().cancelled() => return Err(Error::Closed.into()),
+            () = jobs.shared.own.closed().cancelled() => return Err(Error::Closed.into()),
             // The registration is taken back: a wake-up would be lost with this caller. One that has come is passed on.
             () = late => (taking.want, taking.slots) = (0, 0),
             () = caller.closed() => (taking.want, taking.slots) = (0, 0),
@@ -227,23 +218,14 @@ impl CouchJob {
     }
 
     async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
-        let said = Arc::new([Settling::new(self.id.clone(), self.record.token, settle)]);
         // Data that were lost learn of it first. A finished job is not made again.
-        let body = needs_its_job(&said[0].settle).then(|| self.body.clone());
+        let body = needs_its_job(&settle).then(|| self.body.clone());
         let own = Attesting::new(self.id.clone(), self.record.clone(), body);
-        let own = Arc::new([own.with_notes(self.notes.clone())]);
+        let executions = AttestJobs(vec![own.with_notes(self.notes.clone())]);
+        let said = vec![Settling::new(self.id.clone(), self.record.token, settle)];
         let known_in = self.known_in.clone();
-        let replies = self
-            .jobs
-            .call_once(move |store, inc, lane| {
-                let (said, own, known_in) = (said.clone(), own.clone(), known_in.clone());
-                async move {
-                    attest(&*store, inc, &*own, &known_in).await?;
-                    store.settle(inc, &lane, &*said).await
-                }
-                .boxed()
-            })
-            .await?;
+        let step = |lane| Told { known_in, executions, ends: SettleJobs(lane, said) };
+        let replies = self.jobs.call_once(&self.jobs.shared.link, step).await?;
         match replies.into_iter().next() {
             Some(SettleReply::Halt | SettleReply::Bad) | None => Err(CouchError::Halt),
             Some(reply) => Ok(reply),
@@ -293,20 +275,6 @@ impl CouchJob {
         self.again = self.say(Settle::Resubmit(due)).await? == SettleReply::Asked;
         Ok(())
     }
-}
-
-/// Makes a run known to data that may have forgotten it.
-async fn attest(
-    store: &dyn Store,
-    inc: Incarnation,
-    own: &[Attesting],
-    known_in: &AtomicU64,
-) -> StoreResult<()> {
-    if known_in.load(Ordering::Acquire) != inc.0 {
-        store.attest(inc, own).await?;
-        known_in.store(inc.0, Ordering::Release);
-    }
-    Ok(())
 }
 
 impl fmt::Debug for CouchJob {

@@ -7,7 +7,6 @@ mod watching;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,7 +22,7 @@ use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::queue::Settings;
 use crate::model::record::State;
-use crate::store::{AddMode, Kind, NewJob};
+use crate::store::{AddMode, Kind, NewJob, ScanJobs};
 
 /// The shortest time-out of a type.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -100,7 +99,7 @@ impl Couch {
         }
         let mut settings = Settings::default();
         (settings.lease, settings.max, settings.keep_failed) = (millis(timeout), 0, -1);
-        Ok(crate::api::builder::declare(self.jobs.link(), type_of(&of)?, settings).await?)
+        Ok(crate::api::builder::declare(&self.jobs.shared.link, type_of(&of)?, Some(settings)).await?)
     }
 
     /// The time-out of a type.
@@ -267,8 +266,7 @@ impl Couch {
         let prefix = prefix_of(&of)?;
         let (mut all, mut cursor, mut seen) = (first, 0, std::collections::HashSet::new());
         loop {
-            let (next, jobs) =
-                self.jobs.call(move |store, _| async move { store.scan(cursor, PAGE).await }.boxed()).await?;
+            let (next, jobs) = self.jobs.call(&ScanJobs(cursor, PAGE)).await?;
             for (id, record) in jobs {
                 if let Some(own) = id.as_str().strip_prefix(&prefix)
                     && seen.insert(id.clone())

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tenure_steps::Letters;
+
 use super::edit::{Edit, LAST, flag, unflag};
 use super::state::with_prefix;
+use super::steps::{Transition, letters};
 use crate::model::id::{GroupName, JobId, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
-use crate::store::{AddMode, AddReply, Adding, Kind, NewJob};
+use crate::store::{AddJobs, AddMode, AddReply, Adding, Kind, NewJob, Result};
 
 pub(super) struct Coming<'a> {
     adding: &'a Adding,
@@ -16,40 +19,49 @@ pub(super) struct Coming<'a> {
     waits: BTreeSet<JobId>,
 }
 
-pub(super) fn add(edit: &mut Edit<'_>, adding: &Adding) -> Vec<AddReply> {
-    let mut adding = adding.clone();
-    for job in &mut adding.jobs {
-        job.kind = Arc::new(job.kind.at(edit.now));
-    }
-    let adding = &adding;
-    let mut coming = Coming { adding, waits: BTreeSet::new() };
-    let jobs = adding.jobs.iter().enumerate();
-    let replies: Vec<_> = jobs.map(|(item, job)| coming.added(edit, job, item)).collect();
-    for id in &coming.waits {
-        if let Some(mut job) = edit.job(id.as_str())
-            && job.open == 0
-            && !job.has('o')
-        {
-            edit.leave(id.as_str(), &mut job);
-            edit.enter(id.as_str(), &mut job, JobState::Ready);
+impl Transition for AddJobs {
+    fn apply(&self, mut edit: Edit<'_>) -> Result<Vec<AddReply>> {
+        let Self(lane, adding) = self;
+        if let Some(answer) = edit.before(lane)? {
+            return Ok(answer.bytes().filter_map(AddReply::of_letter).collect());
         }
-    }
-    for (job, reply) in adding.jobs.iter().zip(&replies) {
-        if matches!(reply, AddReply::Added | AddReply::Changed | AddReply::Anew)
-            && !job.lookups.is_empty()
-            && let Some(mut record) = edit.job(job.id.as_str())
-        {
-            // In the place of its former ones.
-            edit.drop_lookups(job.id.as_str());
-            flag(&mut record, 'l');
-            edit.put(job.id.as_str(), &record);
-            for lookup in &job.lookups {
-                edit.state.data.index.insert(format!("k:{lookup}|{}", job.id));
+        edit.has_tokens()?;
+        let mut adding = adding.clone();
+        for job in &mut adding.jobs {
+            job.kind = Arc::new(job.kind.at(edit.now));
+        }
+        let adding = &adding;
+        let mut coming = Coming { adding, waits: BTreeSet::new() };
+        let jobs = adding.jobs.iter().enumerate();
+        let replies: Vec<_> = jobs.map(|(item, job)| coming.added(&mut edit, job, item)).collect();
+        for id in &coming.waits {
+            if let Some(mut job) = edit.job(id.as_str())
+                && job.open == 0
+                && !job.has('o')
+            {
+                edit.leave(id.as_str(), &mut job);
+                edit.enter(id.as_str(), &mut job, JobState::Ready);
             }
-            edit.state.data.extras.insert(format!("l:{}", job.id), job.lookups.join("\n").into());
         }
+        for (job, reply) in adding.jobs.iter().zip(&replies) {
+            if matches!(reply, AddReply::Added | AddReply::Changed | AddReply::Anew)
+                && !job.lookups.is_empty()
+                && let Some(mut record) = edit.job(job.id.as_str())
+            {
+                // In the place of its former ones.
+                edit.drop_lookups(job.id.as_str());
+                flag(&mut record, 'l');
+                edit.put(job.id.as_str(), &record);
+                for lookup in &job.lookups {
+                    edit.state.data.index.insert(format!("k:{lookup}|{}", job.id));
+                }
+                edit.state.data.extras.insert(format!("l:{}", job.id), job.lookups.join("\n").into());
+            }
+        }
+        edit.remember(lane, letters(&replies));
+        edit.flush();
+        Ok(replies)
     }
-    replies
 }
 
 impl Edit<'_> {

@@ -4,24 +4,29 @@ use bytes::Bytes;
 
 use super::edit::{Edit, flag, seen_token, unflag};
 use super::ends::forget_parent;
+use super::settle::goes_on;
 use super::state::with_prefix;
+use super::steps::Transition;
 use crate::model::id::{JobId, Token};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Attesting, Breakage, Extended, SettleReply};
+use crate::store::{AttestJobs, Attesting, Breakage, Extended, Result, SettleReply};
 
-pub(super) fn attest(edit: &mut Edit<'_>, jobs: &[Attesting]) -> Extended {
-    let (mut lease, mut replies) = (0, Vec::with_capacity(jobs.len()));
-    for job in jobs {
-        let reply = edit.attested(job);
-        if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
-            let own = edit.settings(&job.record.queue).lease;
-            lease = if lease == 0 { own } else { own.min(lease) };
-            edit.state.data.leases.insert(job.id.as_str(), edit.now + own);
-            edit.arm(edit.now + own);
+impl Transition for AttestJobs {
+    fn apply(&self, mut edit: Edit<'_>) -> Result<Extended> {
+        let (mut lease, mut replies) = (0, Vec::with_capacity(self.0.len()));
+        for job in &self.0 {
+            let reply = edit.attested(job);
+            if !matches!(reply, SettleReply::Halt | SettleReply::Bad) {
+                let own = edit.settings(&job.record.queue).lease;
+                lease = if lease == 0 { own } else { own.min(lease) };
+                edit.state.data.leases.put(job.id.to_string(), edit.now + own);
+                edit.arm(edit.now + own);
+            }
+            replies.push(reply);
         }
-        replies.push(reply);
+        edit.flush();
+        Ok(Extended { lease, replies })
     }
-    Extended { lease, replies }
 }
 
 impl Edit<'_> {
@@ -104,13 +109,7 @@ impl Edit<'_> {
                 job
             }
         };
-        if job.has('x') {
-            SettleReply::ToCancel
-        } else if job.again.is_some() {
-            SettleReply::Asked
-        } else {
-            SettleReply::GoesOn
-        }
+        goes_on(&job)
     }
 
     /// Data and notes as an execution has left them.

@@ -9,7 +9,7 @@ use super::state::{Data, State, with_prefix};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Breakage, Hint, News, Result, StoreError};
+use crate::store::{Breakage, Hint, Lane, News, Result, StoreError};
 
 /// No moment of a job is later.
 pub(super) const LAST: u64 = 1 << 43;
@@ -64,7 +64,8 @@ pub(super) struct Stir {
     pub(super) owners: Vec<String>,
 }
 
-pub(super) struct Edit<'a> {
+/// What a step does to the data, before and after its own changes.
+pub struct Edit<'a> {
     pub(super) state: &'a mut State,
     pub(super) now: u64,
     minted: Option<u64>,
@@ -81,25 +82,44 @@ pub(super) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// Checks the caller's incarnation.
-    pub(super) fn begin(state: &'a mut State, now: u64, inc: Incarnation) -> Result<Self> {
-        if state.server != state.blessed {
-            return Err(StoreError::OtherServer { identity: server_name(state.server) });
-        }
-        Self::begin_anywhere(state, now, inc)
-    }
-
-    /// The same on any server.
-    pub(super) fn begin_anywhere(state: &'a mut State, now: u64, inc: Incarnation) -> Result<Self> {
-        match state.data.meta.incarnation {
-            None => return Err(StoreError::NoSet),
-            Some(own) if own != inc => return Err(StoreError::Stale(own)),
-            Some(_) => {}
-        }
+    pub(super) fn new(state: &'a mut State, now: u64) -> Self {
         let (groups, stirs) = (Vec::new(), BTreeMap::new());
         let (news, later_timers) = (Vec::new(), HashMap::new());
         let (earliest, rooms, patience) = (None, BTreeMap::new(), PATIENCE);
-        Ok(Self { state, now, minted: None, groups, stirs, news, later_timers, earliest, rooms, patience })
+        Self { state, now, minted: None, groups, stirs, news, later_timers, earliest, rooms, patience }
+    }
+
+    /// Refuses a caller of another incarnation.
+    pub(super) fn is_in(&self, inc: Incarnation) -> Result<()> {
+        match self.state.data.meta.incarnation {
+            None => Err(StoreError::NoSet),
+            Some(own) if own != inc => Err(StoreError::Stale(own)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The same on the blessed server, and on no other one.
+    pub(super) fn is_blessed_in(&self, inc: Incarnation) -> Result<()> {
+        if self.state.server != self.state.blessed {
+            return Err(StoreError::OtherServer { identity: server_name(self.state.server) });
+        }
+        self.is_in(inc)
+    }
+
+    /// The answer to the last call of a lane, if this is it.
+    pub(super) fn before(&self, lane: &Lane) -> Result<Option<String>> {
+        if self.state.data.is_broken(Breakage::CallsTwice) {
+            return Ok(None);
+        }
+        match self.state.data.lanes.get(&lane.name) {
+            Some((number, answer)) if *number == lane.number => Ok(Some(answer.clone())),
+            Some((number, _)) if *number > lane.number => Err(StoreError::Late),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn remember(&mut self, lane: &Lane, answer: String) {
+        self.state.data.lanes.insert(lane.name.clone(), (lane.number, answer));
     }
 
     /// No job begins until then.
@@ -326,7 +346,7 @@ impl<'a> Edit<'a> {
         self.tell_all();
         for (member, at) in std::mem::take(&mut self.later_timers) {
             match at {
-                Some(at) => self.state.data.timers.insert(member, at),
+                Some(at) => self.state.data.timers.put(member, at),
                 None => self.state.data.timers.remove(&member),
             }
         }
@@ -396,7 +416,7 @@ impl<'a> Edit<'a> {
                 data.timers.remove(&format!("g:{key}"));
             }
             if place == Place::Blocked {
-                data.timers.insert(format!("g:{key}"), till);
+                data.timers.put(format!("g:{key}"), till);
             }
             if kept {
                 data.groups.insert(key, group.clone());

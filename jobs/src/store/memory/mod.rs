@@ -22,7 +22,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_connection::ServerClock;
 
+pub use self::edit::Edit;
 use self::state::State;
+pub use self::steps::Transition;
 #[cfg(feature = "sim")]
 use super::{Breakage, Dump};
 
@@ -134,14 +136,8 @@ impl MemoryStore {
 
 /// The data of a moment.
 #[cfg(feature = "sim")]
+#[derive(Debug)]
 pub struct Snapshot(state::Data);
-
-#[cfg(feature = "sim")]
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("jobs", &self.0.jobs.len()).finish_non_exhaustive()
-    }
-}
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,46 +1,57 @@
 //! The fates of executions.
 
 use bytes::Bytes;
+use tenure_steps::Letters;
 
 use super::edit::{Edit, flag, unflag};
+use super::steps::{Transition, letters};
 use crate::model::id::{GroupName, JobId, QueueName};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Breakage, Data, Settle, SettleReply, Settling};
+use crate::store::{Breakage, Data, Result, Settle, SettleJobs, SettleReply};
 
 const CANCELLED: Bytes = Bytes::from_static(b"cancelled");
 const IN_VAIN: Bytes = Bytes::from_static(b"it waits, and nothing has ended since its last wait");
 /// Times of 14 digits and more are none.
 const TOO_LATE: u64 = 10_000_000_000_000;
 
-pub(super) fn settle(edit: &mut Edit<'_>, jobs: &[Settling]) -> Vec<SettleReply> {
-    let replies = jobs.iter().enumerate().map(|(item, settling)| {
-        let time = match settling.settle {
-            Settle::Retry(ms, _)
-            | Settle::Wait(ms, _)
-            | Settle::Later(ms, _)
-            | Settle::Limited(ms)
-            | Settle::Resubmit(ms) => ms,
-            _ => 0,
-        };
-        if time >= TOO_LATE {
-            return SettleReply::Bad;
+impl Transition for SettleJobs {
+    fn apply(&self, mut edit: Edit<'_>) -> Result<Vec<SettleReply>> {
+        let Self(lane, jobs) = self;
+        if let Some(answer) = edit.before(lane)? {
+            return Ok(answer.bytes().filter_map(SettleReply::of_letter).collect());
         }
-        match edit.job(settling.id.as_str()) {
-            Some(mut job)
-                if job.state == JobState::Running
-                    && (job.token == settling.token
-                        || edit.state.data.is_broken(Breakage::AnyTokenSettles)) =>
-            {
-                edit.settled(&settling.id, &mut job, &settling.settle, item)
+        let replies = jobs.iter().enumerate().map(|(item, settling)| {
+            let time = match settling.settle {
+                Settle::Retry(ms, _)
+                | Settle::Wait(ms, _)
+                | Settle::Later(ms, _)
+                | Settle::Limited(ms)
+                | Settle::Resubmit(ms) => ms,
+                _ => 0,
+            };
+            if time >= TOO_LATE {
+                return SettleReply::Bad;
             }
-            _ => SettleReply::Halt,
-        }
-    });
-    replies.collect()
+            match edit.job(settling.id.as_str()) {
+                Some(mut job)
+                    if job.state == JobState::Running
+                        && (job.token == settling.token
+                            || edit.state.data.is_broken(Breakage::AnyTokenSettles)) =>
+                {
+                    edit.settled(&settling.id, &mut job, &settling.settle, item)
+                }
+                _ => SettleReply::Halt,
+            }
+        });
+        let replies: Vec<_> = replies.collect();
+        edit.remember(lane, letters(&replies));
+        edit.flush();
+        Ok(replies)
+    }
 }
 
 /// The reply to an execution that goes on.
-fn goes_on(job: &Record) -> SettleReply {
+pub(super) fn goes_on(job: &Record) -> SettleReply {
     if job.has('x') {
         SettleReply::ToCancel
     } else if job.again.is_some() {
@@ -130,7 +141,7 @@ impl Edit<'_> {
     fn renew_lease(&mut self, key: &str, job: &Record) {
         let lease = self.now + self.settings(&job.queue).lease;
         if self.state.data.leases.contains(key) {
-            self.state.data.leases.insert(key, lease);
+            self.state.data.leases.put(key.to_owned(), lease);
         }
     }
 

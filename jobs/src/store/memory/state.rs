@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
+use tenure_steps::Scored;
 use tokio::sync::mpsc;
 
 use super::group::Group;
@@ -10,58 +11,6 @@ use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 use crate::store::{Breakage, Dump, Hint};
-
-/// Members with scores, in both orders.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scored {
-    scores: HashMap<String, u64>,
-    order: BTreeSet<(u64, String)>,
-}
-
-impl Scored {
-    pub(super) fn insert(&mut self, member: impl Into<String>, score: u64) {
-        let member = member.into();
-        self.remove(&member);
-        self.order.insert((score, member.clone()));
-        self.scores.insert(member, score);
-    }
-
-    pub(super) fn remove(&mut self, member: &str) {
-        if let Some(score) = self.scores.remove(member) {
-            self.order.remove(&(score, member.to_owned()));
-        }
-    }
-
-    pub(super) fn contains(&self, member: &str) -> bool {
-        self.scores.contains_key(member)
-    }
-
-    pub(super) fn score(&self, member: &str) -> Option<u64> {
-        self.scores.get(member).copied()
-    }
-
-    /// The members with a score up to this one, the lowest first.
-    pub(super) fn until(&self, score: u64, most: usize) -> Vec<String> {
-        self.order
-            .iter()
-            .take_while(|(own, _)| *own <= score)
-            .take(most)
-            .map(|(_, member)| member.clone())
-            .collect()
-    }
-
-    pub(super) fn lowest(&self) -> Option<u64> {
-        self.order.first().map(|(score, _)| *score)
-    }
-
-    pub(super) fn members(&self) -> Vec<String> {
-        self.order.iter().map(|(_, member)| member.clone()).collect()
-    }
-
-    fn dump(&self, dump: &mut Dump, name: &str) {
-        dump.insert(name, self.order.iter().map(|(score, member)| (member, score.to_string())));
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meta {
@@ -102,8 +51,8 @@ pub(super) struct Data {
     pub(super) bodies: HashMap<String, Bytes>,
     pub(super) extras: BTreeMap<String, Bytes>,
     pub(super) ready: BTreeSet<String>,
-    pub(super) timers: Scored,
-    pub(super) leases: Scored,
+    pub(super) timers: Scored<String>,
+    pub(super) leases: Scored<String>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) turns: BTreeSet<String>,
     pub(super) waiting: BTreeSet<String>,
@@ -215,8 +164,9 @@ impl Data {
         ] {
             dump.insert(name, set.iter().map(|member| (member, "0")));
         }
-        self.timers.dump(&mut dump, "timers");
-        self.leases.dump(&mut dump, "leases");
+        for (name, set) in [("timers", &self.timers), ("leases", &self.leases)] {
+            dump.insert(name, set.iter().map(|(score, member)| (member, score.to_string())));
+        }
         dump
     }
 }

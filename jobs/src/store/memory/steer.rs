@@ -2,15 +2,21 @@
 
 use super::edit::{Edit, LAST, flag, unflag};
 use super::group::Group;
+use super::steps::Transition;
 use crate::model::id::{GroupName, QueueName};
 use crate::model::record::{Record, State as JobState};
-use crate::store::{Request, Steer, SteerReply};
+use crate::store::{Request, Result, Steer, SteerJobs, SteerReply};
 
 /// The highest concurrency and limit of a group, and its longest window.
 const MOST: u64 = 999_999_999;
 
-pub(super) fn steer(edit: &mut Edit<'_>, requests: &[Request]) -> Vec<SteerReply> {
-    requests.iter().enumerate().map(|(item, request)| edit.steered(request, item)).collect()
+impl Transition for SteerJobs {
+    fn apply(&self, mut edit: Edit<'_>) -> Result<Vec<SteerReply>> {
+        let requests = self.0.iter().enumerate();
+        let replies = requests.map(|(item, request)| edit.steered(request, item)).collect();
+        edit.flush();
+        Ok(replies)
+    }
 }
 
 impl Edit<'_> {
@@ -88,7 +94,6 @@ impl Edit<'_> {
             return SteerReply::Bad;
         }
         let job = &mut job;
-        let waits = matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused);
         match steer {
             Steer::Remove => {
                 self.remove(id, job);
@@ -151,30 +156,23 @@ impl Edit<'_> {
                 self.renew_life(id, job, None);
                 job.attempts = 0;
                 job.due = *due;
-                self.line_up(job, job.due, item);
-                self.enter_again(id, job);
-                SteerReply::Done
+                self.line_up(id, job, job.due, item)
+            }
+            Steer::At(_) | Steer::Priority(_)
+                if !matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused) =>
+            {
+                SteerReply::NotInState
             }
             Steer::At(due) => {
-                if !waits {
-                    return SteerReply::NotInState;
-                }
                 self.leave(id, job);
                 job.due = *due;
-                self.line_up(job, job.due, item);
-                self.enter_again(id, job);
-                SteerReply::Done
+                self.line_up(id, job, job.due, item)
             }
             Steer::Priority(priority) => {
-                if !waits {
-                    return SteerReply::NotInState;
-                }
                 self.leave(id, job);
                 job.priority = *priority;
                 let since = if job.due > 0 { job.due } else { job.created_ms() };
-                self.line_up(job, since, item);
-                self.enter_again(id, job);
-                SteerReply::Done
+                self.line_up(id, job, since, item)
             }
             Steer::Close => {
                 if !job.has('o') {
@@ -191,9 +189,11 @@ impl Edit<'_> {
         }
     }
 
-    fn line_up(&mut self, job: &mut Record, since: u64, item: usize) {
+    fn line_up(&mut self, id: &str, job: &mut Record, since: u64, item: usize) -> SteerReply {
         let step = self.settings(&job.queue).step;
         job.place = self.in_line(since, job.priority, step, item % 1_000);
+        self.enter_again(id, job);
+        SteerReply::Done
     }
 }
 

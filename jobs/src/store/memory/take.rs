@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::edit::{Edit, LAST, allowance, allowance_of, limit_of, ready_member};
 use super::group::Place;
 use super::state::with_prefix;
+use super::steps::Transition;
 use super::wake::waits_as;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::State as JobState;
-use crate::store::{Breakage, FULL, MOST, TakeReply, TakenJob, Taking};
+use crate::store::{Breakage, FULL, MOST, Result, TakeJobs, TakeReply, TakenJob, Taking};
 
 /// No more groups are looked at in one call.
 const GROUPS: u64 = 64;
@@ -41,42 +42,53 @@ struct Take<'a, 'b> {
     meters: BTreeMap<QueueName, (u64, u64)>,
 }
 
-/// The answer, and what the lane remembers of it: token, registration and ids.
-pub(super) fn take(edit: &mut Edit<'_>, taking: &Taking) -> (TakeReply, String) {
-    let asked = taking.queues.iter().map(|(queue, most)| Asked {
-        running: edit.state.data.count(queue, "running"),
-        queue: queue.clone(),
-        most: u64::from(*most),
-        taken: 0,
-        till: None,
-        turned: None,
-    });
-    let asked: Vec<_> = asked.collect();
-    if let Some(registration) = &taking.registration {
-        for asked in &asked {
-            let name = waits_as(&asked.queue, taking.group.as_ref());
-            edit.state.data.waiting.remove(&format!("{name}|{registration}"));
+impl Transition for TakeJobs {
+    fn apply(&self, mut edit: Edit<'_>) -> Result<TakeReply> {
+        let Self(lane, taking) = self;
+        if edit.hold() > edit.now {
+            return Ok(TakeReply::Hold(edit.hold() - edit.now));
         }
+        edit.has_tokens()?;
+        if let Some(answer) = edit.before(lane)? {
+            return Ok(again(&edit, &answer));
+        }
+        let asked = taking.queues.iter().map(|(queue, most)| Asked {
+            running: edit.state.data.count(queue, "running"),
+            queue: queue.clone(),
+            most: u64::from(*most),
+            taken: 0,
+            till: None,
+            turned: None,
+        });
+        let asked: Vec<_> = asked.collect();
+        if let Some(registration) = &taking.registration {
+            for asked in &asked {
+                let name = waits_as(&asked.queue, taking.group.as_ref());
+                edit.state.data.waiting.remove(&format!("{name}|{registration}"));
+            }
+        }
+        // Nobody but the last owner waits for a group.
+        for asked in asked.iter().filter(|_| taking.group.is_some()) {
+            let prefix = waits_as(&asked.queue, taking.group.as_ref()) + "|";
+            let waiting = &mut edit.state.data.waiting;
+            let former: Vec<_> = with_prefix(waiting, &prefix).take(64).cloned().collect();
+            waiting.retain(|member| !former.contains(member));
+        }
+        let mut take =
+            Take { edit: &mut edit, taking, asked, candidates: Vec::new(), meters: BTreeMap::new() };
+        take.choose();
+        let (token, jobs) = take.begin();
+        let (registration, more) = take.wait(jobs.len() as u64);
+        let ids: Vec<_> = jobs.iter().map(|job| job.id.as_str()).collect();
+        let token = token.map(|token| token.to_string()).unwrap_or_default();
+        let remembered = format!("{token}|{} {}", registration.as_deref().unwrap_or_default(), ids.join(" "));
+        edit.remember(lane, remembered);
+        Ok(TakeReply::Taken { jobs, registration, more })
     }
-    // Nobody but the last owner waits for a group.
-    for asked in asked.iter().filter(|_| taking.group.is_some()) {
-        let prefix = waits_as(&asked.queue, taking.group.as_ref()) + "|";
-        let waiting = &mut edit.state.data.waiting;
-        let former: Vec<_> = with_prefix(waiting, &prefix).take(64).cloned().collect();
-        waiting.retain(|member| !former.contains(member));
-    }
-    let mut take = Take { edit, taking, asked, candidates: Vec::new(), meters: BTreeMap::new() };
-    take.choose();
-    let (token, jobs) = take.begin();
-    let (registration, more) = take.wait(jobs.len() as u64);
-    let ids: Vec<_> = jobs.iter().map(|job| job.id.as_str()).collect();
-    let token = token.map(|token| token.to_string()).unwrap_or_default();
-    let remembered = format!("{token}|{} {}", registration.as_deref().unwrap_or_default(), ids.join(" "));
-    (TakeReply::Taken { jobs, registration, more }, remembered)
 }
 
 /// The answer to a call that is sent again: the jobs that still run for it.
-pub(super) fn again(edit: &Edit<'_>, remembered: &str) -> TakeReply {
+fn again(edit: &Edit<'_>, remembered: &str) -> TakeReply {
     let (head, ids) = remembered.split_once(' ').unwrap_or((remembered, ""));
     let (token, registration) = head.split_once('|').unwrap_or((head, ""));
     let runs = |id: &str| {
@@ -269,7 +281,7 @@ impl Take<'_, '_> {
             job.node = self.taking.node.to_string();
             self.edit.put(id.as_str(), &job);
             self.edit.tell_begun(&id, &mut job);
-            self.edit.state.data.leases.insert(id.as_str(), self.edit.now + settings.lease);
+            self.edit.state.data.leases.put(id.to_string(), self.edit.now + settings.lease);
             self.edit.arm(self.edit.now + settings.lease);
             self.asked[of].taken += 1;
             if let Some(name) = &group {
@@ -311,7 +323,7 @@ impl Take<'_, '_> {
                 };
             let settings = self.edit.settings(&queue);
             if let Some(till) = self.asked[at].till.filter(|_| !settings.paused && !settings.shut) {
-                self.edit.state.data.timers.insert(format!("g:{queue}"), till);
+                self.edit.state.data.timers.put(format!("g:{queue}"), till);
                 self.edit.arm(till);
             }
             if took < u64::from(self.taking.want) && taken < self.asked[at].most {

@@ -4,9 +4,10 @@ use bytes::Bytes;
 
 use super::edit::Edit;
 use super::group::Place;
-use crate::model::id::{NodeName, QueueName};
+use super::steps::Transition;
+use crate::model::id::QueueName;
 use crate::model::record::State as JobState;
-use crate::store::{Breakage, Ticked};
+use crate::store::{Breakage, Result, Tick, Ticked};
 
 /// How long a node may be late before another one takes over, ms.
 const LATE: u64 = 250;
@@ -21,13 +22,6 @@ const BACK: u64 = 7_000;
 /// The most gaps in a row that spare leases.
 const SPARED: u64 = 8;
 
-pub(super) struct Limits {
-    pub(super) most: usize,
-    pub(super) pause: u64,
-    pub(super) grace: u64,
-    pub(super) off_duty: bool,
-}
-
 #[derive(Default)]
 struct Tally {
     lost: u64,
@@ -38,56 +32,57 @@ struct Tally {
     children: usize,
 }
 
-pub(super) fn tick(mut edit: Edit<'_>, node: &NodeName, limits: &Limits) -> Ticked {
-    let (now, mut grace) = (edit.now, edit.grace());
-    let meta = &mut edit.state.data.meta;
-    let other = !meta.duty.is_empty() && meta.duty != node.as_str();
-    if !limits.off_duty && other && now < meta.armed + LATE && meta.armed < now + ASTRAY {
-        return Ticked::OnDuty(meta.armed + LATE - now);
-    }
-    if now > meta.ticked + limits.pause + GAP && meta.spared < SPARED {
-        grace = grace.max(now + limits.grace.min(now - meta.ticked));
-        (meta.grace, meta.spared) = (grace, meta.spared + 1);
-    } else if now + BACK < meta.ticked {
-        grace = now + limits.grace;
-        meta.grace = grace;
-    } else if now >= grace {
-        meta.spared = 0;
-    }
-    let timers = edit.state.data.timers.until(now, limits.most);
-    let mut tally = Tally { children: limits.most, ..Tally::default() };
-    if now >= grace {
-        edit.reap(limits.most, &mut tally);
-    }
-    tally.more |= timers.len() == limits.most;
-    for member in timers {
-        edit.timer_is_due(&member, &mut tally);
-    }
-    tally.more |= edit.wake_again();
-    edit.disarm();
-    let Tally { lost, promoted, gone, mut more, .. } = tally;
-    let node = node.to_string();
-    let (data, earliest) = edit.flush_and_keep();
-    if earliest.is_some_and(|earliest| earliest <= now) {
-        // Nodes that do not hear have used up its patience: the next one begins with the first queue.
-        more = true;
-        data.meta.woken.clear();
-    }
-    let mut next = now + limits.pause;
-    if more {
-        next = now;
-    } else {
-        if let Some(first) = data.timers.lowest() {
-            next = next.min(first.max(now + 1));
+impl Transition for Tick {
+    fn apply(&self, mut edit: Edit<'_>) -> Result<Ticked> {
+        let (now, mut grace, most) = (edit.now, edit.grace(), self.most as usize);
+        let meta = &mut edit.state.data.meta;
+        let other = !meta.duty.is_empty() && meta.duty != self.node.as_str();
+        if !self.off_duty && other && now < meta.armed + LATE && meta.armed < now + ASTRAY {
+            return Ok(Ticked::OnDuty(meta.armed + LATE - now));
         }
-        if let Some(first) = data.leases.lowest() {
-            next = next.min(first.max(now + 1).max(grace));
+        if now > meta.ticked + self.pause + GAP && meta.spared < SPARED {
+            grace = grace.max(now + self.grace.min(now - meta.ticked));
+            (meta.grace, meta.spared) = (grace, meta.spared + 1);
+        } else if now + BACK < meta.ticked {
+            grace = now + self.grace;
+            meta.grace = grace;
+        } else if now >= grace {
+            meta.spared = 0;
         }
+        let timers: Vec<_> = edit.state.data.timers.range(None, now).take(most).cloned().collect();
+        let mut tally = Tally { children: most, ..Tally::default() };
+        if now >= grace {
+            edit.reap(most, &mut tally);
+        }
+        tally.more |= timers.len() == most;
+        for member in timers {
+            edit.timer_is_due(&member, &mut tally);
+        }
+        tally.more |= edit.wake_again();
+        edit.disarm();
+        let Tally { lost, promoted, gone, mut more, .. } = tally;
+        let (data, earliest) = edit.flush_and_keep();
+        if earliest.is_some_and(|earliest| earliest <= now) {
+            // Nodes that do not hear have used up its patience: the next one begins with the first queue.
+            more = true;
+            data.meta.woken.clear();
+        }
+        let mut next = now + self.pause;
+        if more {
+            next = now;
+        } else {
+            if let Some(first) = data.timers.first() {
+                next = next.min(first.max(now + 1));
+            }
+            if let Some(first) = data.leases.first() {
+                next = next.min(first.max(now + 1).max(grace));
+            }
+        }
+        data.meta.armed = next;
+        data.meta.duty = self.node.to_string();
+        data.meta.ticked = now;
+        Ok(Ticked::Done { next: next - now, lost, promoted, gone })
     }
-    data.meta.armed = next;
-    data.meta.duty = node;
-    data.meta.ticked = now;
-    Ticked::Done { next: next - now, lost, promoted, gone }
 }
 
 impl Edit<'_> {
@@ -100,7 +95,7 @@ impl Edit<'_> {
         if data.is_broken(Breakage::LeasesTakenEarly) {
             till += 2_000;
         }
-        let due = data.leases.until(till, most);
+        let due: Vec<_> = data.leases.range(None, till).take(most).cloned().collect();
         tally.more = due.len() == most;
         for id in due {
             match self.job(&id) {

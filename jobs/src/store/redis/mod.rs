@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use self::keys::Keys;
 use self::script::{Clock, Scripts};
+pub use self::steps::OnRedis;
 #[cfg(feature = "sim")]
 use super::{Dump, Result};
 use crate::model::id::SetName;

@@ -1,6 +1,5 @@
 //! Reads the answers of scripts. A reply that breaks the contract is [`StoreError::Damaged`].
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,88 +28,76 @@ pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
 }
 
 /// The values of an answer, for reading in order.
-pub(super) struct Values(tenure_connection::Values<StoreError>);
+pub(super) type Values = tenure_connection::Values<StoreError>;
 
-impl Deref for Values {
-    type Target = tenure_connection::Values<StoreError>;
-    fn deref(&self) -> &Self::Target {
-        &self.0
+/// The values of a script's answer behind `OK` or behind another word, and whether that one came; or what the script
+/// refused the call with.
+pub(super) fn answer(call: &'static str, value: Value, other: &str) -> Result<(bool, Values)> {
+    let mut values = Values::of(call, value)?;
+    match &*values.text()? {
+        "OK" => Ok((false, values)),
+        word if word == other => Ok((true, values)),
+        "NOSET" => Err(StoreError::NoSet),
+        "STALEINC" => Err(StoreError::Stale(Incarnation(values.number()?))),
+        "LATE" => Err(StoreError::Late),
+        "NOTOKENS" => Err(StoreError::NoTokens),
+        word => Err(StoreError::damaged(format!("{call} answered {word:?}"))),
     }
 }
 
-impl DerefMut for Values {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+/// The next value, a letter for each of so many items.
+pub(super) fn letters<T: Letters>(values: &mut Values, items: usize) -> Result<Vec<T>> {
+    let row = values.bytes()?;
+    let read: Option<Vec<_>> = row.iter().map(|letter| T::of_letter(*letter)).collect();
+    let read = read.filter(|read| read.len() == items);
+    read.ok_or_else(|| values.unexpected("a letter for each item", &Value::BulkString(row.to_vec())))
+}
+
+/// A name or an id; `None` for any other text: somebody has damaged the data.
+pub(super) fn name<T>(values: &mut Values, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
+    Ok(std::str::from_utf8(&values.bytes()?).ok().and_then(read))
+}
+
+/// All values, each read as a name; those that are none are left out.
+pub(super) fn names<T>(values: &mut Values, read: impl Fn(&str) -> Option<T>) -> Result<Vec<T>> {
+    let mut names = Vec::with_capacity(values.len());
+    while values.len() > 0 {
+        names.extend(name(values, &read)?);
+    }
+    Ok(names)
+}
+
+/// The data of a job and its notes. Data with notes come as a list of both.
+pub(super) fn body(values: &mut Values) -> Result<(Bytes, Bytes)> {
+    match values.value()? {
+        Value::BulkString(body) => Ok((body.into(), Bytes::new())),
+        list => {
+            let mut both = Values::of(values.call(), list)?;
+            Ok((both.bytes()?, both.bytes()?))
+        }
     }
 }
 
-impl Values {
-    /// The values of a list.
-    pub(super) fn of(call: &'static str, value: Value) -> Result<Self> {
-        tenure_connection::Values::of(call, value).map(Self)
-    }
+/// The lease of an execution in ms, followed by the terms of the queue if any.
+pub(super) fn terms(values: &mut Values) -> Result<(u64, Terms)> {
+    values.parsed("a lease with terms", |text| {
+        let (lease, terms) = text.split_once(',').unwrap_or((text, ""));
+        lease.parse().ok().zip(Terms::parse(terms))
+    })
+}
 
-    /// The values of a script's answer behind `OK`, or what it refused the call with.
-    pub(super) fn answer(call: &'static str, value: Value) -> Result<Self> {
-        let mut values = Self::of(call, value)?;
-        let word = values.text()?;
-        match &*word {
-            "OK" => Ok(values),
-            "NOSET" => Err(StoreError::NoSet),
-            "STALEINC" => Err(StoreError::Stale(Incarnation(values.number()?))),
-            "LATE" => Err(StoreError::Late),
-            "NOTOKENS" => Err(StoreError::NoTokens),
-            other => Err(StoreError::damaged(format!("{call} answered {other:?}"))),
-        }
-    }
+/// The next value as `parse` reads it; `None` where there is none.
+pub(super) fn parsed_or_nil<T>(
+    values: &mut Values,
+    expected: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>> {
+    let Some(bytes) = values.bytes_or_nil()? else { return Ok(None) };
+    let read = std::str::from_utf8(&bytes).ok().and_then(parse);
+    read.map(Some).ok_or_else(|| values.unexpected(expected, &Value::BulkString(bytes.to_vec())))
+}
 
-    /// The next value, a letter for each of so many items.
-    pub(super) fn letters<T: Letters>(&mut self, items: usize) -> Result<Vec<T>> {
-        let row = self.bytes()?;
-        let read: Option<Vec<_>> = row.iter().map(|letter| T::of_letter(*letter)).collect();
-        let read = read.filter(|read| read.len() == items);
-        read.ok_or_else(|| self.unexpected("a letter for each item", &Value::BulkString(row.to_vec())))
-    }
-
-    pub(super) fn list(&mut self) -> Result<Self> {
-        let value = self.value()?;
-        Self::of(self.call(), value)
-    }
-
-    pub(super) fn text_or_nil(&mut self) -> Result<Option<String>> {
-        let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };
-        let text = std::str::from_utf8(&bytes).map(str::to_owned);
-        text.map(Some).map_err(|_| self.unexpected("text", &Value::BulkString(bytes.to_vec())))
-    }
-
-    /// A name or an id; `None` for any other text: somebody has damaged the data.
-    pub(super) fn name<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
-        Ok(std::str::from_utf8(&self.bytes()?).ok().and_then(read))
-    }
-
-    /// The data of a job and its notes. Data with notes come as a list of both.
-    pub(super) fn body(&mut self) -> Result<(Bytes, Bytes)> {
-        match self.value()? {
-            Value::BulkString(body) => Ok((body.into(), Bytes::new())),
-            list => {
-                let mut both = Self::of(self.call(), list)?;
-                Ok((both.bytes()?, both.bytes()?))
-            }
-        }
-    }
-
-    /// The lease of an execution in ms, followed by the terms of the queue if any.
-    pub(super) fn terms(&mut self) -> Result<(u64, Terms)> {
-        let text = self.text()?;
-        let (lease, terms) = text.split_once(',').unwrap_or((&text, ""));
-        let read = lease.parse().ok().zip(Terms::parse(terms));
-        read.ok_or_else(|| self.unexpected("a lease with terms", &Value::SimpleString(text.clone())))
-    }
-
-    /// A record; `None` where there is none.
-    pub(super) fn record(&mut self) -> Result<Option<Record>> {
-        let Some(bytes) = self.bytes_or_nil()? else { return Ok(None) };
-        let record = std::str::from_utf8(&bytes).ok().and_then(Record::parse);
-        record.map(Some).ok_or_else(|| self.unexpected("a record", &Value::BulkString(bytes.to_vec())))
-    }
+/// A record; `None` where there is none.
+pub(super) fn record(values: &mut Values) -> Result<Option<Record>> {
+    parsed_or_nil(values, "a record", Record::parse)
 }

@@ -1,32 +1,49 @@
 //! The steps: arguments in, answers out.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use redis::Value;
+use futures::future::BoxFuture;
 use tenure_connection::{Call, Version};
-use tenure_steps::Letters;
+use tenure_steps::{Letters, Step};
 use tokio::sync::mpsc;
 
 use super::RedisStore;
 use super::listening::listen;
-use super::reply::{Values, failed};
+use super::reply::{Values, answer, body, failed, letters, name, names, parsed_or_nil, record, terms};
 use crate::model::id::{Incarnation, JobId, NodeName, QueueName, Token};
 use crate::model::queue::Settings;
 use crate::model::record::Record;
 use crate::store::{
-    AddReply, Adding, Attesting, Booted, Ends, Extended, Figures, Hint, Lane, Listing, Page, Peeked, Request,
-    Result, Seen, SettleReply, Settling, SteerReply, Store, StoreError, TakeReply, TakenJob, Taking, Ticked,
-    Watching,
+    AddJobs, AddReply, Answer, AttestJobs, Boot, Booted, Declare, Ends, ExtendJobs, Extended, Figures, Hint,
+    Kind, Known, ListJobs, ListQueues, Page, PeekJobs, Peeked, ReadFigures, ReadServer, ReadTime, Recover,
+    Request, Result, ScanJobs, Seen, SettleJobs, SettleReply, SteerJobs, SteerReply, Store, StoreError,
+    TakeJobs, TakeReply, TakenJob, Tick, Ticked, WatchJobs,
 };
 
 /// The size of a page when what runs in a queue has its lease anew.
 const PAGE: u32 = 500;
 
+/// The call of a step on Redis, and the reading of the reply.
+pub trait OnRedis: Step {
+    /// Performs the step.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn send(&self, store: &RedisStore, inc: Incarnation)
+    -> impl Future<Output = Result<Self::Answer>> + Send;
+}
+
 impl RedisStore {
-    async fn send(&self, name: &'static str, call: &Call) -> Result<Values> {
-        Values::answer(name, self.guarded.call(call).await.map_err(failed)?)
+    /// The values of a script's answer behind `OK`.
+    async fn ask(&self, name: &'static str, call: &Call) -> Result<Values> {
+        Ok(self.ask_or(name, call, "").await?.1)
+    }
+
+    /// The values behind `OK` or behind another word, and whether that one came.
+    async fn ask_or(&self, name: &'static str, call: &Call, other: &str) -> Result<(bool, Values)> {
+        answer(name, self.guarded.call(call).await.map_err(failed)?, other)
     }
 
     async fn command(&self, name: &'static str, command: &redis::Cmd) -> Result<Values> {
@@ -35,17 +52,40 @@ impl RedisStore {
     }
 }
 
-/// Tokens in the order of their first use, and a byte for each execution: the number of its token.
-fn tokens<'a>(executions: impl Iterator<Item = &'a Token>) -> (Vec<String>, Vec<u8>) {
-    let (mut numbers, mut tokens) = (HashMap::new(), Vec::new());
-    let bytes = executions.map(|token| {
-        *numbers.entry(*token).or_insert_with(|| {
-            tokens.push(token.to_string());
-            tokens.len() as u8
+impl Store for RedisStore {
+    fn perform<'a>(&'a self, inc: Incarnation, step: &'a dyn Known) -> BoxFuture<'a, Result<Answer>> {
+        step.with_redis(self, inc)
+    }
+
+    fn bless(&self, server: &str) {
+        self.blessed.send_replace(Some(server.into()));
+    }
+
+    fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
+        listen(&self.client, self.keys.channel(node))
+    }
+
+    fn apart(&self) -> Arc<dyn Store> {
+        let (client, keys) = (self.client.clone(), self.keys.clone());
+        Arc::new(Self::over(client, keys, self.scripts.clone(), self.blessed.clone()))
+    }
+}
+
+/// The texts of what items have in common, in the order of their first use, and a byte for each item: the number of its
+/// text.
+fn numbered<'a, T: Eq + Hash + 'a>(
+    items: impl Iterator<Item = &'a T>,
+    text: impl Fn(&T) -> String,
+) -> (Vec<String>, Vec<u8>) {
+    let (mut numbers, mut texts) = (HashMap::new(), Vec::new());
+    let bytes = items.map(|item| {
+        *numbers.entry(item).or_insert_with(|| {
+            texts.push(text(item));
+            texts.len() as u8
         })
     });
     let bytes = bytes.collect();
-    (tokens, bytes)
+    (texts, bytes)
 }
 
 /// Whether a set can be kept on a server.
@@ -60,84 +100,67 @@ fn suits(version: Version, policy: &str) -> Result<()> {
     Ok(())
 }
 
-#[async_trait]
-impl Store for RedisStore {
-    async fn boot(&self, seen: Token) -> Result<Booted> {
-        let info = self.open.server_of(self.keys.prefix()).await.map_err(failed)?;
+impl OnRedis for Boot {
+    async fn send(&self, store: &RedisStore, _: Incarnation) -> Result<Booted> {
+        let info = store.open.server_of(store.keys.prefix()).await.map_err(failed)?;
         suits(info.version, &info.maxmemory_policy)?;
-        let mut call = self.scripts.boot.call(&[]);
-        call.arg(seen.0).arg(&*info.identity);
-        let mut values = Values::of("boot", self.open.call(&call).await.map_err(failed)?)?;
+        let mut call = store.scripts.boot.call(&[]);
+        call.arg(self.0.0).arg(&*info.identity);
+        let mut values = Values::of(Self::NAME, store.open.call(&call).await.map_err(failed)?)?;
         match &*values.text()? {
             "CREATED" => Ok(Booted::Created { incarnation: Incarnation(values.number()?) }),
             _ => Ok(Booted::Exists {
                 incarnation: Incarnation(values.number()?),
                 // A text that is none is no server's.
-                server: values.name(|text| Some(text.into()))?.unwrap_or_default(),
+                server: name(&mut values, |text| Some(text.into()))?.unwrap_or_default(),
                 recovered: values.number()? == 1,
             }),
         }
     }
+}
 
-    async fn recover(
-        &self,
-        inc: Incarnation,
-        seen: Token,
-        server: &str,
-        hold: u64,
-        grace: u64,
-    ) -> Result<Incarnation> {
-        let mut call = self.scripts.recover.call(&[]);
-        call.arg(inc.0).arg(seen.0).arg(server).arg(hold).arg(grace);
-        let mut values = Values::answer("recover", self.open.call(&call).await.map_err(failed)?)?;
+impl OnRedis for Recover {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Incarnation> {
+        let mut call = store.scripts.recover.call(&[]);
+        call.arg(inc.0).arg(self.seen.0).arg(&*self.server).arg(self.hold).arg(self.grace);
+        let (_, mut values) = answer(Self::NAME, store.open.call(&call).await.map_err(failed)?, "")?;
         Ok(Incarnation(values.number()?))
     }
+}
 
-    async fn server(&self) -> Result<Box<str>> {
-        Ok(self.open.server_of(self.keys.prefix()).await.map_err(failed)?.identity)
+impl OnRedis for ReadServer {
+    async fn send(&self, store: &RedisStore, _: Incarnation) -> Result<Box<str>> {
+        Ok(store.open.server_of(store.keys.prefix()).await.map_err(failed)?.identity)
     }
+}
 
-    fn bless(&self, server: &str) {
-        self.blessed.send_replace(Some(server.into()));
-    }
-
-    async fn declare(&self, inc: Incarnation, queue: &QueueName, settings: &Settings) -> Result<bool> {
-        let mut cursor = String::new();
+impl OnRedis for Declare {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<bool> {
+        let Self(queue, settings) = self;
+        let mut cursor = if settings.is_some() { "" } else { "n" }.to_owned();
+        let settings = settings.as_ref().unwrap_or(&Settings::named()).to_string();
         loop {
-            let mut call = self.scripts.declare.call(&[]);
-            call.arg(inc.0).arg(queue.as_str()).arg(settings.to_string()).arg(&cursor).arg(PAGE);
-            let value = self.guarded.call(&call).await.map_err(failed)?;
-            if matches!(&value, Value::Array(words) if words == &[Value::BulkString(b"GROUPS".to_vec())]) {
+            let mut call = store.scripts.declare.call(&[]);
+            call.arg(inc.0).arg(queue.as_str()).arg(&settings).arg(&cursor).arg(PAGE);
+            let (other_kind, mut values) = store.ask_or(Self::NAME, &call, "GROUPS").await?;
+            if other_kind {
                 return Ok(false);
             }
-            cursor = Values::answer("declare", value)?.text()?;
+            cursor = values.text()?;
             if cursor.is_empty() {
                 return Ok(true);
             }
         }
     }
+}
 
-    async fn name(&self, inc: Incarnation, queue: &QueueName) -> Result<()> {
-        let mut call = self.scripts.declare.call(&[]);
-        call.arg(inc.0).arg(queue.as_str()).arg(Settings::named().to_string()).arg("n").arg(PAGE);
-        self.send("declare", &call).await.map(drop)
-    }
-
-    async fn add(&self, inc: Incarnation, lane: &Lane, adding: &Adding) -> Result<Vec<AddReply>> {
-        let mut call = self.scripts.add.call(&[self.keys.lane(&lane.name)]);
+impl OnRedis for AddJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<AddReply>> {
+        let Self(lane, adding) = self;
+        let mut call = store.scripts.add.call(&[store.keys.lane(&lane.name)]);
         let token = adding.token.map(|token| token.to_string()).unwrap_or_default();
         call.arg(inc.0).arg(lane.number).arg(&[adding.mode.letter()][..]).arg(token);
-        let (mut numbers, mut kinds) = (HashMap::new(), Vec::new());
-        let kind_of: Vec<u8> = adding
-            .jobs
-            .iter()
-            .map(|job| {
-                *numbers.entry(&*job.kind).or_insert_with(|| {
-                    kinds.push(job.kind.text());
-                    kinds.len() as u8
-                })
-            })
-            .collect();
+        let (kinds, kind_of) = numbered(adding.jobs.iter().map(|job| &*job.kind), Kind::text);
         call.arg(kinds.len()).args(&kinds);
         call.arg(adding.jobs.iter().map(|job| job.lookups.len()).sum::<usize>());
         for (at, job) in adding.jobs.iter().enumerate() {
@@ -148,11 +171,14 @@ impl Store for RedisStore {
         call.arg(&kind_of[..]);
         call.args(adding.jobs.iter().map(|job| job.id.as_str()));
         call.args(adding.jobs.iter().map(|job| &job.body[..]));
-        self.send("add", &call).await?.letters(adding.jobs.len())
+        letters(&mut store.ask(Self::NAME, &call).await?, adding.jobs.len())
     }
+}
 
-    async fn take(&self, inc: Incarnation, lane: &Lane, taking: &Taking) -> Result<TakeReply> {
-        let mut call = self.scripts.take.call(&[self.keys.lane(&lane.name)]);
+impl OnRedis for TakeJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<TakeReply> {
+        let Self(lane, taking) = self;
+        let mut call = store.scripts.take.call(&[store.keys.lane(&lane.name)]);
         call.arg(inc.0).arg(lane.number).arg(taking.node.as_str());
         call.arg(taking.registration.as_deref().unwrap_or_default()).arg(taking.want).arg(taking.slots);
         call.arg(taking.until.map(|ms| ms.to_string()).unwrap_or_default());
@@ -163,22 +189,17 @@ impl Store for RedisStore {
             };
             call.arg(*most);
         }
-        let value = self.guarded.call(&call).await.map_err(failed)?;
-        if let Value::Array(words) = &value
-            && words.first() == Some(&Value::BulkString(b"HOLD".to_vec()))
-        {
-            let mut values = Values::of("take", value)?;
-            values.value()?;
+        let (held, mut values) = store.ask_or(Self::NAME, &call, "HOLD").await?;
+        if held {
             return Ok(TakeReply::Hold(values.number()?));
         }
-        let mut values = Values::answer("take", value)?;
         values.value()?;
         let registration = Some(values.text()?).filter(|text| !text.is_empty()).map(Into::into);
         let more = !values.bytes()?.is_empty();
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
-            let (id, record) = (values.name(|text| JobId::new(text).ok())?, values.record());
-            let ((body, notes), terms) = (values.body()?, values.terms());
+            let (id, record) = (name(&mut values, |text| JobId::new(text).ok())?, record(&mut values));
+            let ((body, notes), terms) = (body(&mut values)?, terms(&mut values));
             match (id, record, terms) {
                 (Some(id), Ok(Some(record)), Ok((lease, terms))) => {
                     jobs.push(TakenJob { id, record, body, notes, lease, terms });
@@ -192,10 +213,13 @@ impl Store for RedisStore {
         }
         Ok(TakeReply::Taken { jobs, registration, more })
     }
+}
 
-    async fn settle(&self, inc: Incarnation, lane: &Lane, jobs: &[Settling]) -> Result<Vec<SettleReply>> {
-        let mut call = self.scripts.settle.call(&[self.keys.lane(&lane.name)]);
-        let (tokens, token_of) = tokens(jobs.iter().map(|job| &job.token));
+impl OnRedis for SettleJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<SettleReply>> {
+        let Self(lane, jobs) = self;
+        let mut call = store.scripts.settle.call(&[store.keys.lane(&lane.name)]);
+        let (tokens, token_of) = numbered(jobs.iter().map(|job| &job.token), Token::to_string);
         let words: Vec<_> = jobs.iter().map(|job| job.settle.words()).collect();
         call.arg(inc.0).arg(lane.number).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
         call.arg(words.iter().map(|(mode, ..)| mode).collect::<String>());
@@ -203,21 +227,28 @@ impl Store for RedisStore {
         for (_, first, second) in &words {
             call.arg(&first[..]).arg(&second[..]);
         }
-        self.send("settle", &call).await?.letters(jobs.len())
+        letters(&mut store.ask(Self::NAME, &call).await?, jobs.len())
     }
+}
 
-    async fn extend(&self, inc: Incarnation, jobs: &[(JobId, Token)]) -> Result<Extended> {
-        let mut call = self.scripts.extend.call(&[]);
-        let (tokens, token_of) = tokens(jobs.iter().map(|(_, token)| token));
+/// The shortest lease, and a letter for each job.
+fn extended(mut values: Values, jobs: usize) -> Result<Extended> {
+    Ok(Extended { lease: values.number()?, replies: letters(&mut values, jobs)? })
+}
+
+impl OnRedis for ExtendJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Extended> {
+        let mut call = store.scripts.extend.call(&[]);
+        let (tokens, token_of) = numbered(self.0.iter().map(|(_, token)| token), Token::to_string);
         call.arg(inc.0).arg(tokens.len()).args(&tokens).arg(&token_of[..]);
-        call.args(jobs.iter().map(|(id, _)| id.as_str()));
-        let mut values = self.send("extend", &call).await?;
-        let lease = values.number()?;
-        Ok(Extended { lease, replies: values.letters(jobs.len())? })
+        call.args(self.0.iter().map(|(id, _)| id.as_str()));
+        extended(store.ask(Self::NAME, &call).await?, self.0.len())
     }
+}
 
-    async fn attest(&self, inc: Incarnation, jobs: &[Attesting]) -> Result<Extended> {
-        let mut call = self.scripts.attest.call(&[]);
+impl OnRedis for AttestJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Extended> {
+        let (Self(jobs), mut call) = (self, store.scripts.attest.call(&[]));
         call.arg(inc.0).arg(jobs.len()).args(jobs.iter().map(|job| job.id.as_str()));
         call.args(jobs.iter().map(|job| job.record.to_string()));
         for job in jobs {
@@ -230,32 +261,19 @@ impl Store for RedisStore {
                 None => call.arg(""),
             };
         }
-        let mut values = self.send("attest", &call).await?;
-        let lease = values.number()?;
-        Ok(Extended { lease, replies: values.letters(jobs.len())? })
+        extended(store.ask(Self::NAME, &call).await?, jobs.len())
     }
+}
 
-    async fn tick(
-        &self,
-        inc: Incarnation,
-        node: &NodeName,
-        most: u32,
-        pause: u64,
-        grace: u64,
-        off_duty: bool,
-    ) -> Result<Ticked> {
-        let mut call = self.scripts.tick.call(&[]);
-        call.arg(inc.0).arg(node.as_str()).arg(most).arg(pause).arg(grace);
-        call.arg(if off_duty { "1" } else { "" });
-        let value = self.guarded.call(&call).await.map_err(failed)?;
-        if let Value::Array(words) = &value
-            && words.first() == Some(&Value::BulkString(b"DUTY".to_vec()))
-        {
-            let mut values = Values::of("tick", value)?;
-            values.value()?;
+impl OnRedis for Tick {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Ticked> {
+        let mut call = store.scripts.tick.call(&[]);
+        call.arg(inc.0).arg(self.node.as_str()).arg(self.most).arg(self.pause).arg(self.grace);
+        call.arg(if self.off_duty { "1" } else { "" });
+        let (on_duty, mut values) = store.ask_or(Self::NAME, &call, "DUTY").await?;
+        if on_duty {
             return Ok(Ticked::OnDuty(values.number()?));
         }
-        let mut values = Values::answer("tick", value)?;
         Ok(Ticked::Done {
             next: values.number()?,
             lost: values.number()?,
@@ -263,48 +281,43 @@ impl Store for RedisStore {
             gone: values.number()?,
         })
     }
+}
 
-    async fn steer(&self, inc: Incarnation, requests: &[Request]) -> Result<Vec<SteerReply>> {
-        let mut call = self.scripts.steer.call(&[]);
+impl OnRedis for SteerJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<SteerReply>> {
+        let mut call = store.scripts.steer.call(&[]);
         call.arg(inc.0);
-        for (letter, of, argument) in requests.iter().map(Request::words) {
+        for (letter, of, argument) in self.0.iter().map(Request::words) {
             call.arg(letter.to_string()).arg(of).arg(argument);
         }
-        self.send("steer", &call).await?.letters(requests.len())
+        letters(&mut store.ask(Self::NAME, &call).await?, self.0.len())
     }
+}
 
-    async fn watch(
-        &self,
-        inc: Incarnation,
-        node: &NodeName,
-        watching: Watching,
-        number: u64,
-        ids: &[JobId],
-    ) -> Result<Vec<Option<Seen>>> {
-        let mut call = self.scripts.watch.call(&[]);
-        let how = match watching {
-            Watching::Begin => 1,
-            Watching::Again => 2,
-            Watching::End => 0,
-        };
-        call.arg(inc.0).arg(node.as_str()).arg(number).arg(how).args(ids.iter().map(JobId::as_str));
-        let mut values = self.send("watch", &call).await?;
+impl OnRedis for WatchJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<Option<Seen>>> {
+        let mut call = store.scripts.watch.call(&[]);
+        call.arg(inc.0).arg(self.node.as_str()).arg(self.number).arg(self.watching as u8);
+        call.args(self.ids.iter().map(JobId::as_str));
+        let mut values = store.ask(Self::NAME, &call).await?;
         let mut jobs = Vec::with_capacity(values.len() / 4);
         while values.len() > 0 {
             jobs.push(seen(&mut values)?);
         }
         Ok(jobs)
     }
+}
 
-    async fn peek(&self, inc: Incarnation, ends: &Ends, ids: &[JobId]) -> Result<Vec<Option<Peeked>>> {
-        let mut call = self.scripts.peek.call(&[]);
-        let (how, behind) = match ends {
+impl OnRedis for PeekJobs {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<Option<Peeked>>> {
+        let mut call = store.scripts.peek.call(&[]);
+        let (how, behind) = match &self.0 {
             Ends::Without => ("", ""),
             Ends::With => ("1", ""),
             Ends::Behind(child) => ("2", &**child),
         };
-        call.arg(inc.0).arg(how).arg(behind).args(ids.iter().map(JobId::as_str));
-        let mut values = self.send("peek", &call).await?;
+        call.arg(inc.0).arg(how).arg(behind).args(self.1.iter().map(JobId::as_str));
+        let mut values = store.ask(Self::NAME, &call).await?;
         let mut jobs = Vec::with_capacity(values.len() / 7);
         while values.len() > 0 {
             let found = seen(&mut values)?;
@@ -312,23 +325,25 @@ impl Store for RedisStore {
             let mut list = values.list()?;
             let mut children = Vec::with_capacity(list.len() / 3);
             while list.len() > 0 {
-                let id = list.name(|text| JobId::new(text).ok())?;
-                let (end, result) = (list.name(|text| text.chars().next())?, list.bytes()?);
+                let id = name(&mut list, |text| JobId::new(text).ok())?;
+                let (end, result) = (name(&mut list, |text| text.chars().next())?, list.bytes()?);
                 children.extend(id.map(|id| (id, end.unwrap_or('X'), result)));
             }
-            let more = values.text_or_nil()?.map(String::into_boxed_str);
+            let more = parsed_or_nil(&mut values, "text", |text| Some(text.into()))?;
             jobs.push(found.map(|seen| Peeked { seen, begins_at, children, more }));
         }
         Ok(jobs)
     }
+}
 
-    async fn figures(&self, inc: Incarnation, queues: &[QueueName]) -> Result<Vec<Figures>> {
-        let mut call = self.scripts.figures.call(&[]);
-        call.arg(inc.0).args(queues.iter().map(QueueName::as_str));
-        let mut values = self.send("figures", &call).await?;
+impl OnRedis for ReadFigures {
+    async fn send(&self, store: &RedisStore, inc: Incarnation) -> Result<Vec<Figures>> {
+        let mut call = store.scripts.figures.call(&[]);
+        call.arg(inc.0).args(self.0.iter().map(QueueName::as_str));
+        let mut values = store.ask(Self::NAME, &call).await?;
         let of = |values: &mut Values| {
             Ok(Figures {
-                settings: values.name(Settings::parse)?,
+                settings: name(values, Settings::parse)?,
                 ready: values.number()?,
                 running: values.number()?,
                 delayed: values.number()?,
@@ -339,66 +354,68 @@ impl Store for RedisStore {
                 cancelled: values.number()?,
             })
         };
-        queues.iter().map(|_| of(&mut values)).collect()
+        self.0.iter().map(|_| of(&mut values)).collect()
     }
+}
 
-    async fn queues(&self) -> Result<Vec<QueueName>> {
-        let mut values = self.command("HKEYS", redis::cmd("HKEYS").arg(self.keys.named("queues"))).await?;
-        let mut names = Vec::with_capacity(values.len());
-        while values.len() > 0 {
-            names.extend(values.name(|text| QueueName::new(text).ok())?);
-        }
-        names.sort();
-        Ok(names)
+impl OnRedis for ListQueues {
+    async fn send(&self, store: &RedisStore, _: Incarnation) -> Result<Vec<QueueName>> {
+        let command = redis::cmd("HKEYS").arg(store.keys.named("queues")).clone();
+        let mut queues =
+            names(&mut store.command(Self::NAME, &command).await?, |text| QueueName::new(text).ok())?;
+        queues.sort();
+        Ok(queues)
     }
+}
 
-    async fn list(&self, listing: &Listing, after: Option<&str>, size: u32) -> Result<Page> {
-        let (key, prefix) = listing.place();
-        let from = after.map_or_else(|| format!("[{prefix}"), |after| format!("({prefix}{after}"));
+impl OnRedis for ListJobs {
+    async fn send(&self, store: &RedisStore, _: Incarnation) -> Result<Page> {
+        let (key, prefix) = self.of.place();
+        let from =
+            self.after.as_ref().map_or_else(|| format!("[{prefix}"), |after| format!("({prefix}{after}"));
         let mut command = redis::cmd("ZRANGE");
         let till = format!("({}}}", prefix.trim_end_matches('|'));
-        command.arg(self.keys.named(key)).arg(from).arg(till).arg("BYLEX").arg("LIMIT").arg(0).arg(size);
-        let mut values = self.command("ZRANGE", &command).await?;
-        let mut members = Vec::with_capacity(values.len());
-        while values.len() > 0 {
-            members.extend(values.name(|text| Some(text.to_owned()))?);
-        }
-        Ok(listing.page(&prefix, &members, size))
+        command
+            .arg(store.keys.named(key))
+            .arg(from)
+            .arg(till)
+            .arg("BYLEX")
+            .arg("LIMIT")
+            .arg(0)
+            .arg(self.size);
+        let members = names(&mut store.command(Self::NAME, &command).await?, |text| Some(text.to_owned()))?;
+        Ok(self.of.page(&prefix, &members, self.size))
     }
+}
 
-    async fn scan(&self, cursor: u64, size: u32) -> Result<(u64, Vec<(JobId, Record)>)> {
+impl OnRedis for ScanJobs {
+    async fn send(&self, store: &RedisStore, _: Incarnation) -> Result<(u64, Vec<(JobId, Record)>)> {
         let mut command = redis::cmd("HSCAN");
-        command.arg(self.keys.named("jobs")).arg(cursor).arg("COUNT").arg(size);
-        let mut values = self.command("HSCAN", &command).await?;
+        command.arg(store.keys.named("jobs")).arg(self.0).arg("COUNT").arg(self.1);
+        let mut values = store.command(Self::NAME, &command).await?;
         let next = values.number()?;
         let (mut list, mut jobs) = (values.list()?, Vec::new());
         while list.len() > 0 {
-            let (id, record) = (list.name(|text| JobId::new(text).ok())?, list.name(Record::parse)?);
-            jobs.extend(id.zip(record));
+            let id = name(&mut list, |text| JobId::new(text).ok())?;
+            jobs.extend(id.zip(name(&mut list, Record::parse)?));
         }
         Ok((next, jobs))
     }
+}
 
-    async fn time(&self) -> Result<u64> {
-        let reply = self.guarded.command_at(self.keys.prefix(), &redis::cmd("TIME")).await.map_err(failed)?;
-        let mut values = Values::of("TIME", reply)?;
+impl OnRedis for ReadTime {
+    async fn send(&self, store: &RedisStore, _: Incarnation) -> Result<u64> {
+        let time = redis::cmd("TIME");
+        let reply = store.guarded.command_at(store.keys.prefix(), &time).await.map_err(failed)?;
+        let mut values = Values::of(Self::NAME, reply)?;
         Ok(values.number()?.saturating_mul(1_000) + values.number()? / 1_000)
-    }
-
-    fn listen(&self, node: &NodeName) -> mpsc::UnboundedReceiver<Hint> {
-        listen(&self.client, self.keys.channel(node))
-    }
-
-    fn apart(&self) -> Arc<dyn Store> {
-        let (client, keys) = (self.client.clone(), self.keys.clone());
-        Arc::new(Self::over(client, keys, self.scripts.clone(), self.blessed.clone()))
     }
 }
 
 fn seen(values: &mut Values) -> Result<Option<Seen>> {
     // An unreadable record counts as none, as for the scripts.
     let (record, body, result, notes) =
-        (values.record().ok().flatten(), values.bytes()?, values.bytes()?, values.bytes()?);
+        (record(values).ok().flatten(), values.bytes()?, values.bytes()?, values.bytes()?);
     Ok(record.map(|record| Seen { record, body, result, notes }))
 }
 

@@ -29,9 +29,9 @@ impl State {
             jobs: count(self.jobs.len()),
             queued: u64::try_from(self.meta.queued).unwrap_or_default(),
             owned: count(self.owned.values().map(BTreeSet::len).sum()),
-            parked: count(self.parked.len()),
+            parked: count(self.parked.count()),
             oldest: new.iter().map(|record| record.created).min(),
-            more: self.queue.len() > look,
+            more: self.queue.count() > look,
             returned: count(returned),
             of_workers: workers
                 .iter()

@@ -14,7 +14,7 @@ impl State {
     /// known to be repaired, because sizes may match by chance.
     pub(super) fn signs(&self) -> String {
         let (jobs, owned) = (self.jobs.len(), self.owned.values().map(BTreeSet::len).sum::<usize>());
-        let (due, parked) = (self.queue.len(), self.parked.len());
+        let (due, parked) = (self.queue.count(), self.parked.count());
         let (unpaid, paid) = (
             || self.jobs.values().all(|job| job.payload.is_none()),
             || self.jobs.values().all(|job| job.payload.is_some()),

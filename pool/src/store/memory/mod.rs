@@ -32,7 +32,6 @@ mod reaping;
 mod repair;
 mod run_ends;
 mod schedules;
-mod scored;
 mod server;
 mod state;
 mod statuses;

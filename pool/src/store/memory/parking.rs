@@ -57,7 +57,7 @@ impl State {
 
     /// A page of the parked jobs, in the order of their acceptance.
     pub(super) fn parked_page(&self, cursor: u64, limit: usize) -> ParkedPage {
-        let mut page = self.serials.range(cursor..).filter(|(_, key)| self.parked.contains(key));
+        let mut page = self.serials.range(cursor..).filter(|(_, key)| self.parked.contains(*key));
         let jobs = page.by_ref().take(limit.max(1)).map(|(_, key)| {
             let error = self.errors.get(key).map(|text| String::from_utf8_lossy(text).into_owned());
             let record = self.record(key).cloned();

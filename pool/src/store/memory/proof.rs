@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
+use tenure_steps::Scored;
 
 use super::MemoryStore;
 use super::log::Log;
-use super::scored::Scored;
 use super::state::{Ended, State, Stored};
 use crate::model::id::{JobKey, Revision, WorkerId};
 use crate::model::member::MemberState;

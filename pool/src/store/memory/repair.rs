@@ -33,7 +33,7 @@ impl State {
         self.guard_normal(inc)?;
         let forgets_more = self.forget_ended(now);
         let dead = self.dead.keys().copied().collect();
-        let mut swept = Swept { dead, forgets_more, parked: self.parked.len() as u64, ..Swept::default() };
+        let mut swept = Swept { dead, forgets_more, parked: self.parked.count() as u64, ..Swept::default() };
         if self.stopping() {
             return Ok(swept);
         }

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use tenure_steps::Scored;
 
 use super::log::Log;
 use super::run_ends::RunEnd;
-use super::scored::Scored;
 use super::streams::{NodeStream, PoolStream, Starts};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Revision, Token, WorkerId};
 use crate::model::member::Member;

@@ -62,8 +62,7 @@ impl Values {
 
     /// The next value, a list.
     pub(super) fn list(&mut self) -> Result<Self> {
-        let value = self.value()?;
-        Self::of(self.call(), value)
+        Ok(Self { values: self.values.list()?, strange: Vec::new() })
     }
 
     /// The next value, a letter for each of `items`, and the values that belong to the letters. No value may remain.
