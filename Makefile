@@ -3,12 +3,13 @@
 #   make demo          the main job: one live feed per tenant   STORE=redis|memory   TENANTS=path.csv   RELEASE=1
 #   make serve-demo    the page of `tenure serve` over 200 tenants whose nodes come and go, until Ctrl-C   LISTEN=127.0.0.1:7450
 #   make deploy-drill  a rolling deploy of ten nodes under 2,000 running jobs, which fails on its own bounds
-#   make test          every test, documentation included; lists all failures at the end
+#   make test          tells whether the product works, documentation included; lists all failures at the end
+#   make proof         proves the guarantees: models, broken lines, simulators, storms; at most an hour, or ten minutes with QUICK=1
 #   make test-plain    the crates as users get them, without the features of the proofs: their lints, the tests of the
 #                      examples, and the programs of the documents   ONLY="handler stories"
 #   make tour          docs/getting-started-any-language.md and getting-started-python.md typed into a shell, with what they print
 #   make book          the pages of docs/ as one HTML book in target/book
-#   make test-often    every test repeatedly, under three loads, with a count of the failures; about 10 minutes a round
+#   make test-often    the tests repeatedly, under three loads, with a count of the failures; about 10 minutes a round   PROOF=1
 #                      under each load: 15 hours for 30   TIMES=30 LOAD="alone busy nice" ONLY="behaviour kill"
 #   make model         every interleaving of the protocol's steps at a small scope; prints the number of states
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
@@ -61,7 +62,7 @@ run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos -
 computing = --config profile.dev.package.tenure-pool.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo deploy-drill tour book test test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds command-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal deb ci
+.PHONY: help demo serve-demo deploy-drill tour book test proof test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds command-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal deb ci
 
 help:
 	@sed -n '/^\#/!q;s/^\# \{0,1\}//p' Makefile
@@ -92,13 +93,16 @@ book:
 test:
 	@scripts/test
 
+proof:
+	@scripts/proof $(if $(QUICK),--quick)
+
 # `make test` builds the crates with the features that the proofs need; the examples alone take them without these.
 test-plain:
 	cargo clippy --locked -p tenure-sequence -p tenure-pool -p tenure-jobs -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-steps -p tenure-testing --lib -- -D warnings
 	@$(with_redis) && cargo test --locked -p tenure-examples $(foreach name,$(ONLY),--test "$(name)")
 
 test-often:
-	@scripts/test --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(foreach name,$(ONLY),--only $(name))
+	@scripts/test $(if $(PROOF),--proof) --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(foreach name,$(ONLY),--only $(name))
 
 model:
 	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1
