@@ -27,7 +27,7 @@ use super::saving::Saving;
 use crate::clock;
 use crate::core::call::{Call, Done};
 use crate::core::ctx::Config;
-use crate::core::effect::{Effect, Notice};
+use crate::core::effect::{Effect, NewJob, Notice};
 use crate::core::engine::Engine;
 use crate::core::input::{Answer, Command, HandlerEvent, Input, LocalWorker, ReplyTo};
 use crate::core::time::Time;
@@ -330,6 +330,29 @@ impl Driver {
         }
     }
 
+    fn start(&mut self, local: LocalWorker, worker: WorkerId, job: NewJob) {
+        let Some(Local { handler, .. }) = self.handlers.get(&local) else {
+            // A worker is never added without its handler.
+            let (key, token, event) = (job.key, job.token, HandlerEvent::NotRun);
+            let _ = self.inputs.send(Input::Handler { worker, key, token, event });
+            return;
+        };
+        self.actors.start(handler.clone(), worker, job);
+    }
+
+    fn seated(&mut self, local: LocalWorker, worker: Option<WorkerId>) {
+        if let Some(Local { id, .. }) = self.handlers.get(&local) {
+            id.send_replace(worker);
+        }
+        if worker.is_none() {
+            // It has left for good, and none of its handlers runs.
+            self.rooms.remove(&local);
+            if let Some(Local { handler, .. }) = self.handlers.remove(&local) {
+                drop_at(&self.home, handler);
+            }
+        }
+    }
+
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Call { incarnation, call } => self.call(incarnation, call),
@@ -344,15 +367,7 @@ impl Driver {
             Effect::Keep { incarnation, worker } => self.leases.keep(incarnation, worker),
             Effect::Drop { worker } => self.leases.drop_worker(worker),
             Effect::Fence { worker } => self.leases.fence(worker),
-            Effect::Start { local, worker, job } => {
-                let Some(Local { handler, .. }) = self.handlers.get(&local) else {
-                    // A worker is never added without its handler.
-                    let (key, token, event) = (job.key, job.token, HandlerEvent::NotRun);
-                    let _ = self.inputs.send(Input::Handler { worker, key, token, event });
-                    return;
-                };
-                self.actors.start(handler.clone(), worker, *job);
-            }
+            Effect::Start { local, worker, job } => self.start(local, worker, *job),
             Effect::Stop { worker, key, token, why } => self.actors.stop(&(worker, key), token, why),
             Effect::Cancel { worker, key, token, why } => self.actors.cancel(&(worker, key), token, why),
             Effect::Deliver { worker, key, token, taken } => {
@@ -368,18 +383,7 @@ impl Driver {
                 self.saving.lose(&(worker, key, token), number, why);
             }
             Effect::Abort { worker, key, token } => self.actors.abort(&(worker, key), token),
-            Effect::Seated { local, worker } => {
-                if let Some(Local { id, .. }) = self.handlers.get(&local) {
-                    id.send_replace(worker);
-                }
-                if worker.is_none() {
-                    // It has left for good, and none of its handlers runs.
-                    self.rooms.remove(&local);
-                    if let Some(Local { handler, .. }) = self.handlers.remove(&local) {
-                        drop_at(&self.home, handler);
-                    }
-                }
-            }
+            Effect::Seated { local, worker } => self.seated(local, worker),
             Effect::Settings { revision, settings, timing } => {
                 let config = Arc::make_mut(&mut self.config);
                 config.settings.clone_from(&settings);

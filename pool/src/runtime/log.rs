@@ -117,10 +117,6 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Trouble(error) => {
             tracing::debug!(%node, ?error, "the store did not do a step, it is tried again");
         }
-        Notice::SetAside { key, error } => {
-            let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            tracing::error!(%node, %key, %error, ?source, count, "a step fails on this job, it is tried again after a pause, and others go on");
-        }
         Notice::Expired { worker, of } => {
             let of = of.as_deref().unwrap_or_default();
             tracing::warn!(%node, worker = worker.0, of, "a worker was silent for its time to live: its jobs move");
@@ -135,9 +131,6 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
             } else {
                 tracing::warn!(%node, worker = worker.0, kept, stopped, outranked, unreadable, ended, requeued, gone, "the pool's data were lost, or may have been: jobs run on, others are ended or have no record");
             }
-        }
-        Notice::Outranked { key, token } => {
-            tracing::error!(%node, %key, token = token.0, "a job that runs here was assigned again, here or elsewhere: this run ends at once");
         }
         Notice::NotTakenBack { error } => {
             tracing::error!(%node, %error, count, "the pool refuses to take a worker of this node back, the worker asks again at intervals");
@@ -163,6 +156,26 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Evicts { policy: None } => {
             tracing::info!(%node, "redis drops no keys any more: maxmemory-policy is noeviction");
         }
+        Notice::PlanFailed { plan, error } => {
+            tracing::warn!(%node, %plan, error, count, "a plan failed, or was carried out only in part; its next tick comes");
+        }
+        Notice::BadSchedule { schedule } => {
+            tracing::error!(%node, %schedule, "the entry of a schedule cannot be read, it is left as it is");
+        }
+        notice => log_job(node, notice, count),
+    }
+}
+
+/// The same for what concerns single jobs.
+fn log_job(node: &NodeName, notice: &Notice, count: u64) {
+    match notice {
+        Notice::SetAside { key, error } => {
+            let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            tracing::error!(%node, %key, %error, ?source, count, "a step fails on this job, it is tried again after a pause, and others go on");
+        }
+        Notice::Outranked { key, token } => {
+            tracing::error!(%node, %key, token = token.0, "a job that runs here was assigned again, here or elsewhere: this run ends at once");
+        }
         Notice::BadRecord { key } => {
             tracing::error!(%node, %key, count, "the record of a job cannot be read, it is left as it is");
         }
@@ -184,12 +197,6 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::Stuck { key, token } => {
             tracing::error!(%node, %key, token = token.0, "a handler does not end when aborted: its job stays here, its worker leaves the ring and hands off the others");
         }
-        Notice::PlanFailed { plan, error } => {
-            tracing::warn!(%node, %plan, error, count, "a plan failed, or was carried out only in part; its next tick comes");
-        }
-        Notice::BadSchedule { schedule } => {
-            tracing::error!(%node, %schedule, "the entry of a schedule cannot be read, it is left as it is");
-        }
         Notice::Failed { key, token, attempts, error, again_in: Some(pause), .. } => {
             tracing::warn!(%node, %key, token = token.0, attempts, error, ?pause, "a job failed, it is tried again after a pause");
         }
@@ -205,6 +212,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::ParkedUnowned { id } => {
             tracing::warn!(%node, dispatch = %id, "a job lost too many workers and is parked");
         }
+        _ => {}
     }
 }
 

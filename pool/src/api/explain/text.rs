@@ -274,6 +274,11 @@ impl Explanation {
             Verdict::Paused => f.write_str("\n  nobody runs it before it is resumed"),
             _ => Ok(()),
         }?;
+        self.failures(f)
+    }
+
+    /// What has gone wrong with a queued job before.
+    fn failures(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.verdict, self.state, &self.error) {
             // The record does not say whether that was before or after the error.
             (Verdict::BackOff, ..) if self.strikes > 0 => {

@@ -86,7 +86,7 @@ impl Shard {
         beside: Beside,
         limit: Limit,
     ) -> Result<Self, Error> {
-        let mut metrics = Metrics::new(&pool, &config.node);
+        let metrics = Metrics::new(&pool, &config.node);
         let waiting = Waiting::new(pool.clone(), config.node.clone());
         let checked = thread.run({
             let store = store.clone();
@@ -101,6 +101,25 @@ impl Shard {
                 return Err(error);
             }
         };
+        let shard = Self::spawn(pool, config, &store, thread, policy, beside, metrics)?;
+        let attached = shard.attach(&waiting, limit).await;
+        if attached.is_err() {
+            shard.abandon();
+            shard.shared.store.0.close().await;
+        }
+        attached.map(|()| shard)
+    }
+
+    /// Starts the engine and the lease's thread.
+    fn spawn(
+        pool: PoolName,
+        config: Config,
+        store: &Store,
+        thread: EngineThread,
+        policy: FencePolicy,
+        beside: Beside,
+        mut metrics: Metrics,
+    ) -> Result<Self, Error> {
         metrics.pace(config.starts_per_second, config.moves_per_second);
         let (left, health) = (Arc::new(AtomicBool::new(false)), Arc::new(HealthRecord::default()));
         let (inputs, events) = mpsc::unbounded_channel();
@@ -138,7 +157,7 @@ impl Shard {
         let (replies, locals) = (AtomicU64::new(1), AtomicU32::new(0));
         let store = StoreHandle(store.apart());
         let places = Places::new(store.0.members());
-        let shard = Self {
+        Ok(Self {
             shared: Arc::new(Shared {
                 pool,
                 name,
@@ -156,25 +175,27 @@ impl Shard {
                 asks: asking::Places::default(),
                 served,
             }),
-        };
+        })
+    }
+
+    /// Waits until the shard is part of its pool.
+    async fn attach(&self, waiting: &Waiting, limit: Limit) -> Result<(), Error> {
         let attached = async {
             tokio::select! {
-                answer = shard.ask(|reply| Command::Attach { reply }) => Ok(answer),
-                lasting = shard.lasting_trouble(&waiting) => Err(lasting),
+                answer = self.ask(|reply| Command::Attach { reply }) => Ok(answer),
+                lasting = self.lasting_trouble(waiting) => Err(lasting),
             }
         };
         let failed = match tokio::time::timeout(limit.rest(), attached).await {
-            Ok(Ok(Some(Answer::Attached(Ok(()))))) => return Ok(shard),
+            Ok(Ok(Some(Answer::Attached(Ok(()))))) => return Ok(()),
             Ok(Ok(Some(Answer::Attached(Err(Error::Store(StoreError::Refused(Refusal::NoPool))))))) => {
-                Error::NoPool { pool: shard.pool_name().to_owned() }
+                Error::NoPool { pool: self.pool_name().to_owned() }
             }
             Ok(Ok(Some(Answer::Attached(Err(error))))) => error,
-            Ok(Ok(_)) => shard.gone().await.into(),
+            Ok(Ok(_)) => self.gone().await.into(),
             Ok(Err(lasting)) => Error::Store(lasting),
-            Err(_) => limit.is_up(shard.last_trouble()),
+            Err(_) => limit.is_up(self.last_trouble()),
         };
-        shard.abandon();
-        shard.shared.store.0.close().await;
         Err(failed)
     }
 

@@ -5,18 +5,11 @@ use std::collections::BTreeSet;
 use super::{Engine, Tells};
 use crate::core::call::Done;
 use crate::core::callers::dispatching::Pool;
-use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
-
-use crate::core::batcher::may_be_done;
 use crate::core::roles::sweeping::stops_again;
-use crate::core::worker::Worker;
-use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
+use crate::model::id::{DispatchId, JobKey, Token};
 use crate::model::ticket::Ticket;
-use crate::store::{
-    Begin, BeginReply, Dispatch, NodeEvents, Outcome, Refusal, Release, Result, Save, Started, StoreError,
-    Swept, Take, Tell, TermReply, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
-};
+use crate::store::{Dispatch, NodeEvents, Outcome, Result, Swept, Tell, TermReply, WorkerEvent};
 
 /// The outcome in a node's stream that asks it to look at its schedules.
 const LOOK: &str = "look";
@@ -27,26 +20,8 @@ impl Engine {
     pub(super) fn on_done(&mut self, done: Done) -> Result<()> {
         let now = self.ctx.now;
         match done {
-            Done::Survey(_, answer) => {
-                let joins = self.pool.incarnation.is_none() || !self.attaching.is_empty();
-                let needed = joins || !self.workers.is_empty();
-                let change = self.pool.on_surveyed(&mut self.ctx, needed, answer);
-                self.on_change(change);
-            }
-            Done::Bootstrap(step, answer) => {
-                let change = self.pool.on_bootstrapped(&mut self.ctx, step.run_id, &answer);
-                self.on_change(change);
-            }
-            Done::Recover(step, answer) => {
-                if let Err(error) = &answer {
-                    self.see_refusal(error);
-                }
-                let change = self.pool.on_recovered(&mut self.ctx, step.run_id, &answer);
-                self.on_change(change);
-            }
-            Done::OpenNormal(_, answer) => {
-                let change = self.pool.on_opened(&mut self.ctx, answer);
-                self.on_change(change);
+            Done::Survey(..) | Done::Bootstrap(..) | Done::Recover(..) | Done::OpenNormal(..) => {
+                self.on_pool(done);
             }
             Done::ServerTime(_, answer) => {
                 self.clock.read = Some((now, self.clock.call.answered(now, answer)?));
@@ -57,69 +32,17 @@ impl Engine {
             | Done::Drain(..)
             | Done::Leave(..)
             | Done::Expire(..)
-            | Done::Reap(..) => {
-                return self.on_membership(done);
-            }
+            | Done::Reap(..) => return self.on_membership(done),
             Done::Attest(..) | Done::Attend(..) => return self.on_attestation(done),
-            Done::Reply(..) | Done::ReadLast(..) => return self.on_asks(done),
             Done::Begin(..)
             | Done::Started(..)
             | Done::Release(..)
             | Done::Take(..)
             | Done::Save(..)
+            | Done::Reply(..)
+            | Done::ReadLast(..)
             | Done::Owned(..)
             | Done::OldestEvent(..) => return self.on_ownership(done),
-            Done::Dispatch(Dispatch { items, .. }, answer) => match answer {
-                Ok(replies) => {
-                    self.dispatching.sent();
-                    let settled = self.is_normal();
-                    if self.dispatching.on_sent(&mut self.ctx, settled, &items, replies) {
-                        self.clock.call.set(now);
-                    }
-                }
-                Err(error) => {
-                    let key = first(items.iter().map(|item| &item.key));
-                    let news = self.dispatching.send_again(&mut self.ctx, items, &error, may_be_done(&error));
-                    return self.ctx.heard(news, key, error);
-                }
-            },
-            Done::LookUp(look, answer) => {
-                let ticket = |(key, id): (JobKey, Option<DispatchId>)| Some(Ticket { key, id: id? });
-                let tickets: Vec<_> = look.items.into_iter().filter_map(ticket).collect();
-                match answer {
-                    Ok(found) => {
-                        self.dispatching.looked_up();
-                        let pool = match self.closing.is_stopping() {
-                            true => Pool::Stopping,
-                            false if self.is_normal() => Pool::Open,
-                            false => Pool::Unsettled,
-                        };
-                        self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
-                    }
-                    Err(error) => {
-                        let key = first(tickets.iter().map(|ticket| &ticket.key));
-                        let news = self.dispatching.look_again(now, tickets, &error);
-                        return self.ctx.heard(news, key, error);
-                    }
-                }
-            }
-            Done::FindOwners(..)
-            | Done::Stop(..)
-            | Done::Notify(..)
-            | Done::NotifyOrStart(..)
-            | Done::Unpark(..)
-            | Done::Steer(..)
-            | Done::Update(..)
-            | Done::LookToUpdate(..)
-            | Done::Ask(..)
-            | Done::LookAtAsked(..) => {
-                let normal = self.is_normal();
-                let heard = self.requests.on_done(&mut self.ctx, done, normal);
-                if std::mem::take(&mut self.requests.is_late) {
-                    self.clock.call.set(now);
-                }
-                return heard;
-            }
             Done::Route(_, events, answer) => return self.routing.on_routed(&mut self.ctx, events, answer),
             Done::ReadPool(_, answer) => return self.routing.on_events(&mut self.ctx, false, answer),
             Done::ClaimPool(_, answer) => return self.routing.on_events(&mut self.ctx, true, answer),
@@ -139,6 +62,73 @@ impl Engine {
                 let Tells { queue, call } = &mut self.tells;
                 return call.answered(now, answer).inspect_err(|_| drop(queue.splice(0..0, outcomes)));
             }
+            Done::Shutdown(step, answer) => return self.closing.on_flag(&self.ctx, step.mode, answer),
+            Done::Purge(_, answer) => {
+                let outcomes = self.closing.on_purged(&self.ctx, answer)?;
+                self.tells.queue.extend(outcomes);
+            }
+            Done::CleanUp(_, answer) => {
+                if self.closing.on_cleaned(&self.ctx, answer)? {
+                    self.on_pool_gone();
+                }
+            }
+            Done::ForgetNode(..) => self.on_forgotten(),
+            done => return self.on_users(done),
+        }
+        Ok(())
+    }
+
+    fn on_pool(&mut self, done: Done) {
+        let change = match done {
+            Done::Survey(_, answer) => {
+                let joins = self.pool.incarnation.is_none() || !self.attaching.is_empty();
+                let needed = joins || !self.workers.is_empty();
+                self.pool.on_surveyed(&mut self.ctx, needed, answer)
+            }
+            Done::Bootstrap(step, answer) => self.pool.on_bootstrapped(&mut self.ctx, step.run_id, &answer),
+            Done::Recover(step, answer) => {
+                if let Err(error) = &answer {
+                    self.see_refusal(error);
+                }
+                self.pool.on_recovered(&mut self.ctx, step.run_id, &answer)
+            }
+            Done::OpenNormal(_, answer) => self.pool.on_opened(&mut self.ctx, answer),
+            _ => return,
+        };
+        self.on_change(change);
+    }
+
+    /// The answers to the calls that users' commands need.
+    fn on_users(&mut self, done: Done) -> Result<()> {
+        let (now, normal) = (self.ctx.now, self.is_normal());
+        match done {
+            Done::Dispatch(Dispatch { items, .. }, answer) => match answer {
+                Ok(replies) => {
+                    self.dispatching.sent();
+                    if self.dispatching.on_sent(&mut self.ctx, normal, &items, replies) {
+                        self.clock.call.set(now);
+                    }
+                    Ok(())
+                }
+                Err(error) => self.dispatching.send_again(&mut self.ctx, items, error),
+            },
+            Done::LookUp(look, answer) => {
+                let ticket = |(key, id): (JobKey, Option<DispatchId>)| Some(Ticket { key, id: id? });
+                let tickets: Vec<_> = look.items.into_iter().filter_map(ticket).collect();
+                match answer {
+                    Ok(found) => {
+                        self.dispatching.looked_up();
+                        let pool = match (self.closing.is_stopping(), normal) {
+                            (true, _) => Pool::Stopping,
+                            (false, true) => Pool::Open,
+                            (false, false) => Pool::Unsettled,
+                        };
+                        self.dispatching.on_looked_up(&mut self.ctx, &tickets, found, pool);
+                        Ok(())
+                    }
+                    Err(error) => self.dispatching.look_again(&mut self.ctx, tickets, error),
+                }
+            }
             Done::Sched(..)
             | Done::Term(..)
             | Done::Tick(..)
@@ -154,150 +144,14 @@ impl Engine {
                         }
                     }
                 }
-                return self.scheduling.on_done(&mut self.ctx, done);
+                self.scheduling.on_done(&mut self.ctx, done)
             }
-            Done::Shutdown(step, answer) => return self.closing.on_flag(&self.ctx, step.mode, answer),
-            Done::Purge(_, answer) => {
-                let outcomes = self.closing.on_purged(&self.ctx, answer)?;
-                self.tells.queue.extend(outcomes);
-            }
-            Done::CleanUp(_, answer) => {
-                if self.closing.on_cleaned(&self.ctx, answer)? {
-                    self.on_pool_gone();
+            done => {
+                let heard = self.requests.on_done(&mut self.ctx, done, normal);
+                if std::mem::take(&mut self.requests.is_late) {
+                    self.clock.call.set(now);
                 }
-            }
-            Done::ForgetNode(..) => self.on_forgotten(),
-        }
-        Ok(())
-    }
-
-    pub(super) fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
-        let worker = self.workers.values_mut().find(|w| w.jobs.worker == id)?;
-        Some((worker, &mut self.ctx))
-    }
-
-    fn on_ownership(&mut self, done: Done) -> Result<()> {
-        match &done {
-            Done::Begin(..) => self.shared_calls.in_flight.begins = false,
-            Done::Started(..) => self.shared_calls.in_flight.starts = false,
-            _ => {}
-        }
-        match done {
-            Done::Begin(Begin { begins }, Ok(answers)) => {
-                self.shared_calls.begins.widen();
-                for (begins, answer) in begins.into_iter().zip(answers) {
-                    self.on_begun(begins, answer);
-                }
-            }
-            Done::Begin(Begin { begins }, Err(error)) => {
-                let whole = begins.iter().map(|begins| begins.jobs.len()).sum();
-                let key = first(begins.iter().flat_map(|begins| &begins.jobs).map(|(key, _)| key));
-                self.shared_calls.begins.narrow(whole, &error);
-                let mut news = whole == 0;
-                for begins in begins {
-                    let Some((worker, ctx)) = self.worker_at(begins.worker) else { continue };
-                    if !worker.jobs.begins.was_abandoned() {
-                        news |= worker.jobs.begin_again(ctx, begins, whole, &error);
-                    }
-                }
-                return self.ctx.heard(news, key, error);
-            }
-            Done::Started(Started { starts }, Ok(noted)) => {
-                self.shared_calls.starts.widen();
-                let mut rest = &*noted;
-                for WorkerStarts { worker, items } in starts {
-                    let (noted, others) = rest.split_at(items.len().min(rest.len()));
-                    rest = others;
-                    if let Some((worker, ctx)) = self.worker_at(worker) {
-                        worker.jobs.on_started_noted(ctx.now, items, noted);
-                    }
-                }
-            }
-            Done::Started(Started { starts }, Err(error)) => {
-                let whole = starts.iter().map(|starts| starts.items.len()).sum();
-                let key = first(starts.iter().flat_map(|starts| &starts.items).map(|item| &item.key));
-                self.shared_calls.starts.narrow(whole, &error);
-                let mut news = false;
-                for WorkerStarts { worker, items } in starts {
-                    if let Some((worker, ctx)) = self.worker_at(worker) {
-                        news |= worker.jobs.started_again(ctx.now, items, whole, &error);
-                    }
-                }
-                return self.ctx.heard(news, key, error);
-            }
-            Done::Release(Release { worker, finished, items }, answer) => {
-                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
-                match answer {
-                    Ok(replies) => worker.jobs.on_released(ctx, &finished, items, &replies),
-                    Err(error) => {
-                        let key = first(items.iter().map(|item| &item.key));
-                        let news = worker.jobs.release_again(ctx.now, finished, items, &error);
-                        return self.ctx.heard(news, key, error);
-                    }
-                }
-            }
-            Done::Take(Take { worker, finished, items }, answer) => {
-                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
-                match answer {
-                    answer if worker.jobs.takes.was_abandoned() => {
-                        worker.jobs.not_taken(&items);
-                        return answer.map(drop);
-                    }
-                    Ok(replies) => worker.jobs.on_taken(ctx, &finished, items, replies),
-                    Err(error) => {
-                        let key = first(items.iter().map(|item| &item.key));
-                        let news = worker.jobs.take_again(ctx.now, finished, items, &error);
-                        return self.ctx.heard(news, key, error);
-                    }
-                }
-            }
-            Done::Save(Save { worker, items }, answer) => {
-                let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
-                match answer {
-                    Ok(replies) => worker.jobs.on_saved(ctx, items, &replies),
-                    Err(error) => {
-                        let key = first(items.iter().map(|item| &item.key));
-                        let news = worker.jobs.save_failed(ctx, items, &error);
-                        return self.ctx.heard(news, key, error);
-                    }
-                }
-            }
-            Done::Owned(step, answer) => {
-                if let Some((worker, ctx)) = self.worker_at(step.worker) {
-                    return worker.on_owned(ctx, answer);
-                }
-            }
-            Done::OldestEvent(step, answer) => {
-                let oldest = answer?;
-                if let Some((worker, _)) = self.worker_at(step.worker) {
-                    worker.jobs.inbox.oldest(oldest);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn on_begun(&mut self, begins: WorkerBegins, answer: WorkerBegun) {
-        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == begins.worker) else { return };
-        let ctx = &mut self.ctx;
-        match answer {
-            Err(Refusal::Fenced) => worker.fence(ctx),
-            _ if worker.jobs.begins.was_abandoned() => {}
-            Err(Refusal::ShuttingDown) => worker.jobs.on_begin_shut(begins.finished, begins.jobs),
-            Err(refusal) => {
-                let whole = begins.jobs.len();
-                worker.jobs.begin_again(ctx, begins, whole, &StoreError::Refused(refusal));
-            }
-            Ok(replies) => {
-                let WorkerBegins { finished, jobs, .. } = begins;
-                let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
-                let highest = jobs.iter().map(|(_, token)| *token).max();
-                worker.check_places(ctx, &self.ring, &replies, &jobs);
-                worker.jobs.on_begun(ctx, &finished, jobs, replies);
-                if let Some(token) = highest.filter(|_| begun) {
-                    self.pool.saw_token(token);
-                }
+                heard
             }
         }
     }

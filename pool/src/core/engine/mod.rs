@@ -1,7 +1,6 @@
 //! The engine of one node: hands each input to the part that it concerns, then lets every part do what is due.
 
 mod answers;
-mod asking;
 mod attestation;
 mod capacity;
 mod commands;
@@ -10,6 +9,7 @@ mod inspecting;
 mod membership;
 mod moving;
 mod namesake;
+mod ownership;
 mod settings;
 pub(crate) mod status;
 

@@ -24,7 +24,7 @@ use crate::core::time::{Time, earliest};
 use crate::model::id::{JobKey, NodeName, Token};
 use crate::mutation::Mutation;
 use crate::store::{
-    AskEvent, AskId, BATCH_MAX, Cursors, NodeEvents, ReadNode, Reply, ReplyItem, ReplyReply, Said,
+    AskEvent, AskId, BATCH_MAX, Cursors, NodeEvents, ReadNode, Reply, ReplyItem, ReplyReply, Result, Said,
     StoreError, WorkerEvent,
 };
 
@@ -397,14 +397,15 @@ impl Jobs {
     /// A call has no answer: it goes again. Returns whether the error is news.
     pub(in crate::core) fn reply_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         finished: Vec<EntryId>,
         items: Vec<ReplyItem>,
-        error: &StoreError,
-    ) -> bool {
+        error: StoreError,
+    ) -> Result<()> {
         self.inbox.not_deleted(finished);
-        let whole = items.len();
-        self.answering.lane.failed(now, items, whole, error)
+        let (whole, first) = (items.len(), items.first().map(|item| item.key.clone()));
+        let news = self.answering.lane.failed(ctx.now, items, whole, &error);
+        ctx.heard(news, first, error)
     }
 
     /// Whether the worker has said all that it will say to asks. Every ask that was sent to it stands before the release

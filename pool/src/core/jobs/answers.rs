@@ -14,7 +14,7 @@ use crate::model::id::{JobKey, Token};
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{
-    BeginReply, ReleaseItem, ReleaseReply, StartedItem, StoreError, TakeItem, Taken, WorkerBegins,
+    BeginReply, ReleaseItem, ReleaseReply, Result, StartedItem, StoreError, TakeItem, Taken, WorkerBegins,
 };
 
 impl Jobs {
@@ -172,20 +172,21 @@ impl Jobs {
 
     pub(in crate::core) fn release_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         finished: Vec<EntryId>,
         items: Vec<ReleaseItem>,
-        error: &StoreError,
-    ) -> bool {
+        error: StoreError,
+    ) -> Result<()> {
         self.inbox.not_deleted(finished);
-        let whole = items.len();
+        let (whole, first) = (items.len(), items.first().map(|item| item.key.clone()));
         let mut again = Vec::with_capacity(whole);
         for item in items {
             let item = self.once_more(item);
             again.extend(self.unless_it_owes(item));
         }
         self.audit_due = true;
-        self.releases.failed(now, again, whole, error)
+        let news = self.releases.failed(ctx.now, again, whole, &error);
+        ctx.heard(news, first, error)
     }
 
     /// A release that must go again. If data were lost meanwhile, the job's checkpoint goes first, and the release waits
@@ -213,22 +214,23 @@ impl Jobs {
 
     pub(in crate::core) fn take_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         finished: Vec<EntryId>,
         items: Vec<TakeItem>,
-        error: &StoreError,
-    ) -> bool {
+        error: StoreError,
+    ) -> Result<()> {
         self.inbox.not_deleted(finished);
-        let whole = items.len();
+        let (whole, first) = (items.len(), items.first().map(|item| item.key.clone()));
         if let [item] = &items[..]
-            && is_of_an_item(error)
+            && is_of_an_item(&error)
             && self.acknowledged(item)
         {
             // Damaged notifications hold up no release.
-            self.takes.put_back(now, Vec::new());
-            return true;
+            self.takes.put_back(ctx.now, Vec::new());
+            return ctx.heard(true, first, error);
         }
-        self.takes.failed(now, items, whole, error)
+        let news = self.takes.failed(ctx.now, items, whole, &error);
+        ctx.heard(news, first, error)
     }
 
     /// `noted`: for each, whether the store knew the job as this worker's.
@@ -248,15 +250,5 @@ impl Jobs {
         } else {
             self.starteds.put_back(now, again);
         }
-    }
-
-    pub(in crate::core) fn started_again(
-        &mut self,
-        now: Time,
-        items: Vec<StartedItem>,
-        whole: usize,
-        error: &StoreError,
-    ) -> bool {
-        self.starteds.failed(now, items, whole, error)
     }
 }

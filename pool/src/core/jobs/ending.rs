@@ -6,8 +6,8 @@ use tenure_streaming::EntryId;
 
 use super::attesting::Attesting;
 use super::held::{HeldJob, JobPhase, LeavingJob, StopOrder, goes_on, release_of};
-use super::unsaid::Word;
-use super::{Jobs, ToBegin};
+use super::unsaid::{Word, Words};
+use super::{Jobs, ToBegin, ToRelease};
 use crate::core::batcher::Batcher;
 use crate::core::call::Call;
 use crate::core::ctx::Ctx;
@@ -129,13 +129,68 @@ impl Jobs {
         delay: Duration,
         result: String,
     ) {
+        let Some(mut held) = self.take_out(ctx, key) else { return };
+        let id = (key.clone(), held.token);
+        let unnoted = held.unsaid.has(Word::Start);
+        let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
+        let cause = self.cause_of(mode, held.order.as_ref().map(|order| order.why));
+        let mut item =
+            ReleaseItem { delay, tell, result, ..ReleaseItem::new(key.clone(), id.1, mode, cause) };
+        let mut entries = Vec::new();
+        let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
+        let is_free = !held.ends_for_good();
+        let rests = held.order.as_ref().filter(|order| order.is_to_rest()).map(|order| order.release().1);
+        if let Some(order) = held.order.take() {
+            if order.why == StopReason::LeaseLost {
+                self.forget_checkpoint(ctx, &id);
+                self.released.push(item.key);
+                // The worker was told that others have the job, so it compares its jobs with the store's.
+                self.audit_due |= self.leaving != Some(StopReason::LeaseLost);
+                return;
+            }
+            order.overrides(&mut item);
+            (item.tell_stopper, entries) = (order.tell, order.entries);
+        }
+        let decides = match item.mode {
+            ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail => true,
+            // An operator wants it at rest, whatever its payload. The next run gets the stored one.
+            ReleaseMode::Park => rests.is_none(),
+            _ => false,
+        };
+        item.ran = (is_free && decides).then(|| held.generation());
+        if item.mode == ReleaseMode::Delete && is_free {
+            item.rests = rests.unwrap_or_default();
+        }
+        let goes_on = item.mode != ReleaseMode::Delete;
+        if held.notes.owes && goes_on {
+            if !held.notes.busy {
+                self.takes.push(TakeItem { key: key.clone(), token: id.1, ack: held.notes.ack });
+            }
+            held.unsaid.add(Word::Deliveries);
+        }
+        let (attempts, started, words) = (held.attempts, held.started_before, held.unsaid);
+        let out = LeavingJob {
+            id: Some(held.id.clone()),
+            attempts,
+            started,
+            stopped,
+            stopper: None,
+            unsure: false,
+            held: goes_on.then_some(held),
+        };
+        self.releasing.insert(id.clone(), out);
+        self.release_once_said(ctx, id, (item, entries), words);
+    }
+
+    /// Takes the job out of all that concerns a held one.
+    fn take_out(&mut self, ctx: &mut Ctx, key: &JobKey) -> Option<Box<HeldJob>> {
         if self.has_asks()
             && let Some(token) = self.held.get(key).map(|held| held.token)
         {
             // While the job is held: its release waits for what this says.
             self.drop_asks(ctx, key, token);
         }
-        let Some(mut held) = self.held.remove(key) else { return };
+        let mut held = self.held.remove(key)?;
         if !self.coming.is_empty() {
             self.coming.remove(key);
         }
@@ -154,81 +209,13 @@ impl Jobs {
             held.unsaid.remove(Word::Replies);
         }
         self.starting -= usize::from(std::mem::take(&mut held.has_permit));
-        let (key, token) = (key.clone(), held.token);
-        let id = (key.clone(), token);
-        let unnoted = held.unsaid.has(Word::Start);
-        let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
-        let cause = self.cause_of(mode, held.order.as_ref().map(|order| order.why));
-        let mut item = ReleaseItem { delay, tell, result, ..ReleaseItem::new(key, token, mode, cause) };
-        let mut entries = Vec::new();
-        let stopped = held.order.as_ref().is_some_and(|order| order.why == StopReason::Stopped);
-        let is_free = !held.ends_for_good();
-        let rests = held.order.as_ref().filter(|order| order.is_to_rest()).map(|order| order.release().1);
-        if let Some(order) = held.order.take() {
-            match order.why {
-                StopReason::LeaseLost => {
-                    self.forget_checkpoint(ctx, &id);
-                    self.released.push(item.key);
-                    // The worker was told that others have the job, so it compares its jobs with the store's.
-                    self.audit_due |= self.leaving != Some(StopReason::LeaseLost);
-                    return;
-                }
-                StopReason::Stopped | StopReason::Shutdown if mode != ReleaseMode::Delete => {
-                    (item.mode, item.delay) = (ReleaseMode::Delete, Duration::ZERO);
-                    item.result = release_of(order.why).1.into();
-                }
-                StopReason::Parked if !matches!(mode, ReleaseMode::Delete | ReleaseMode::Park) => {
-                    (item.mode, item.result) = order.release();
-                    item.delay = Duration::ZERO;
-                }
-                // It rests as the operator wants it, whatever its handler says.
-                StopReason::Paused if mode != ReleaseMode::Delete => {
-                    (item.mode, item.result) = order.release();
-                    item.delay = Duration::ZERO;
-                }
-                StopReason::Bounced if matches!(mode, ReleaseMode::GiveBack | ReleaseMode::Refuse) => {
-                    (item.mode, item.result) = order.release();
-                    item.delay = Duration::ZERO;
-                }
-                StopReason::Bounced if matches!(mode, ReleaseMode::Elsewhere { .. }) => {}
-                why if goes_on(why)
-                    && matches!(mode, ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. }) =>
-                {
-                    (item.mode, item.delay) = (ReleaseMode::GiveBack, Duration::ZERO);
-                }
-                _ => {}
-            }
-            (item.tell_stopper, entries) = (order.tell, order.entries);
-        }
-        let decides = match item.mode {
-            ReleaseMode::Delete | ReleaseMode::Refuse | ReleaseMode::Fail => true,
-            // An operator wants it at rest, whatever its payload. The next run gets the stored one.
-            ReleaseMode::Park => rests.is_none(),
-            _ => false,
-        };
-        item.ran = (is_free && decides).then(|| held.generation());
-        if item.mode == ReleaseMode::Delete && is_free {
-            item.rests = rests.unwrap_or_default();
-        }
-        let goes_on = item.mode != ReleaseMode::Delete;
-        let owes = held.notes.owes && goes_on;
-        if owes {
-            if !held.notes.busy {
-                self.takes.push(TakeItem { key: id.0.clone(), token: id.1, ack: held.notes.ack });
-            }
-            held.unsaid.add(Word::Deliveries);
-        }
-        let (attempts, started, words) = (held.attempts, held.started_before, held.unsaid);
-        let out = LeavingJob {
-            id: Some(held.id.clone()),
-            attempts,
-            started,
-            stopped,
-            stopper: None,
-            unsure: false,
-            held: goes_on.then_some(held),
-        };
-        self.releasing.insert(id.clone(), out);
+        Some(held)
+    }
+
+    /// Releases the job as soon as the store knows of it what it must know before. The `words` are not yet said.
+    fn release_once_said(&mut self, ctx: &mut Ctx, id: (JobKey, Token), release: ToRelease, words: Words) {
+        let (mut item, entries) = release;
+        let (goes_on, unnoted) = (item.mode != ReleaseMode::Delete, words.has(Word::Start));
         // The error of a stop handler is not "ok", which else stands for a start that is not noted.
         let waits = unnoted && item.result.starts_with(STOP_FAILED);
         if unnoted && (goes_on || waits) {

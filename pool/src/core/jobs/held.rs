@@ -14,7 +14,7 @@ use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
 use crate::model::wire::ProgressTimeout;
-use crate::store::{Attest, AttestItem, ReleaseMode, Way};
+use crate::store::{Attest, AttestItem, ReleaseItem, ReleaseMode, Way};
 
 /// Where a held job is.
 #[derive(Debug)]
@@ -92,6 +92,28 @@ impl StopOrder {
                 let (mode, result) = release_of(why);
                 (mode, result.to_owned())
             }
+        }
+    }
+
+    /// A job that ends by itself follows the order to end, as far as that says more.
+    pub(super) fn overrides(&self, item: &mut ReleaseItem) {
+        let follows = match self.why {
+            // It rests as the operator wants it, whatever its handler says.
+            StopReason::Stopped | StopReason::Shutdown | StopReason::Paused => {
+                item.mode != ReleaseMode::Delete
+            }
+            StopReason::Parked => !matches!(item.mode, ReleaseMode::Delete | ReleaseMode::Park),
+            StopReason::Bounced => matches!(item.mode, ReleaseMode::GiveBack | ReleaseMode::Refuse),
+            _ => false,
+        };
+        if follows {
+            (item.mode, item.result) = self.release();
+            item.delay = Duration::ZERO;
+        } else if goes_on(self.why)
+            && self.why != StopReason::Bounced
+            && matches!(item.mode, ReleaseMode::Refuse | ReleaseMode::Elsewhere { .. })
+        {
+            (item.mode, item.delay) = (ReleaseMode::GiveBack, Duration::ZERO);
         }
     }
 }

@@ -98,7 +98,7 @@ pub(super) struct Jobs {
     pauses: Pauses,
     updates: Updates,
     pub(super) begins: Batcher<ToBegin>,
-    starteds: Batcher<StartedItem>,
+    pub(super) starteds: Batcher<StartedItem>,
     /// The words that the store may not have heard yet, and the releases that wait for them.
     unsaid: Unsaid,
     saves: Saves,

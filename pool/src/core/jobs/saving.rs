@@ -19,7 +19,7 @@ use crate::model::id::{JobKey, Token};
 use crate::model::stop::StopReason;
 use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
-use crate::store::{Checkpoint, Save, SaveItem, SaveReply, StoreError};
+use crate::store::{Checkpoint, Result, Save, SaveItem, SaveReply, StoreError};
 
 /// A job in this worker's hands.
 type Id = (JobKey, Token);
@@ -313,28 +313,29 @@ impl Jobs {
         }
     }
 
-    /// A call has no answer, or failed. Returns whether the error is news.
+    /// A call has no answer, or failed.
     pub(in crate::core) fn save_failed(
         &mut self,
         ctx: &mut Ctx,
         items: Vec<SaveItem>,
-        error: &StoreError,
-    ) -> bool {
-        let whole = items.len();
+        error: StoreError,
+    ) -> Result<()> {
+        let (whole, first) = (items.len(), items.first().map(|item| item.key.clone()));
         let all = matches!(error, StoreError::Unusable(_)) && !error.is_locked_out() || error.is_full();
-        if all || is_of_an_item(error) && whole == 1 {
+        if all || is_of_an_item(&error) && whole == 1 {
             self.refuse(ctx, &items, &NotSaved::Refused(error.with_sources()));
         }
         if all {
             self.go_on_refused(ctx.now, items);
-            return true;
+            return ctx.heard(true, first, error);
         }
         let stays = self.saves.wait_again(items);
         if stays.is_empty() {
             self.saves.lane.answered();
-            return true;
+            return ctx.heard(true, first, error);
         }
-        self.saves.lane.failed(ctx.now, stays, whole, error)
+        let news = self.saves.lane.failed(ctx.now, stays, whole, &error);
+        ctx.heard(news, first, error)
     }
 
     /// The store refuses the checkpoints of a call. A newer checkpoint of the same job, or a second sending after a loss of

@@ -213,24 +213,10 @@ impl PoolView {
     ) -> Change {
         self.call.again(ctx.now);
         let Ok((state, server)) = answer else { return Change::Nothing };
-        let run_id = server.run_id.clone();
         let merges = ctx.config.broken.has(Mutation::NewPoolJoined);
         let ends = ctx.config.purpose == Purpose::End;
         let ends_with_any = ctx.config.broken.has(Mutation::OlderTombstoneEnds);
-        let trusts_any = ctx.config.broken.has(Mutation::TombstoneTrusted);
-        if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = &state {
-            self.saw_incarnation(incarnation);
-        }
-        if let &(PoolState::Present { closed, .. } | PoolState::Closed { incarnation: closed }) = &state {
-            self.seen.closed = self.seen.closed.max(closed);
-        }
-        if let &PoolState::Present { incarnation, members, settings, .. } = &state
-            && self.held_back
-            && self.incarnation == Some(incarnation)
-        {
-            // No renewal may have told the node yet that it missed news of the maps.
-            ctx.out.push(Effect::Expect { incarnation, members, settings });
-        }
+        self.saw_state(ctx, &state);
         match state {
             // An older pool stood there before the pool that this node knows: the data have gone back.
             PoolState::Closed { incarnation }
@@ -250,53 +236,69 @@ impl PoolView {
             PoolState::Absent | PoolState::Closed { .. } if self.may_create && ctx.config.must_exist => {
                 Change::Missing
             }
-            PoolState::Absent | PoolState::Closed { .. } if !needed => {
-                ctx.pool_is_gone = true;
-                Change::Nothing
-            }
             PoolState::Absent | PoolState::Closed { .. } => {
-                let ttl = ctx.config.timing.ttl;
-                let ended = match state {
-                    PoolState::Closed { incarnation } => incarnation,
-                    _ => Incarnation(0),
-                };
-                let lost = ended < self.seen.incarnation;
-                // A tombstone may have come back after a later pool was lost, as an empty store may.
-                let kept = server.uptime > ttl && !server.promoted && !server.flushed;
-                let trusted = trusts_any && matches!(state, PoolState::Closed { .. });
-                let fresh = trusted || !lost && (ctx.config.assume_fresh || kept);
-                self.bootstrap(ctx, if fresh { Duration::ZERO } else { ttl }, run_id);
+                ctx.pool_is_gone |= !needed;
+                if needed {
+                    self.bootstrap(ctx, &state, server);
+                }
                 Change::Nothing
             }
-            PoolState::Present { incarnation, recovering, run_id: blessed, members, settings, .. }
-                if blessed != run_id
-                    || incarnation.sound().is_none()
-                    || !members.is_sound()
-                    || !settings.is_sound()
-                    || recovering && ctx.open_in == Some(incarnation)
-                    || Some(incarnation) == self.incarnation && members < self.members
-                    || Some(incarnation) == self.incarnation
-                        && self.began_on.as_ref().is_some_and(|on| *on != run_id)
-                    || Some(incarnation) == self.opened_without && !recovering
-                    || self.lost_in(incarnation).is_some() && !recovering =>
-            {
-                if self.held_back {
-                    return self.look_at_settings(ctx, incarnation, run_id);
-                }
-                self.call.start();
-                let lost = self.lost_in(incarnation).unwrap_or_default().to_owned();
-                if !lost.is_empty() {
-                    ctx.report(Notice::Lost { signs: lost.clone() });
-                }
-                let call = Call::Recover(Recover { seen: self.beyond_seen(), run_id, lost });
-                ctx.out.push(Effect::Call { incarnation, call });
-                Change::Nothing
+            PoolState::Present { incarnation, .. } if self.must_recover(ctx, &state, &server.run_id) => {
+                self.recover(ctx, incarnation, server.run_id)
             }
             PoolState::Present { incarnation, recovering, .. } => {
                 let wait = if recovering { Some(ctx.config.timing.ttl) } else { None };
-                self.adopt(ctx, incarnation, run_id, wait)
+                self.adopt(ctx, incarnation, server.run_id, wait)
             }
         }
+    }
+
+    fn saw_state(&mut self, ctx: &mut Ctx, state: &PoolState) {
+        if let &(PoolState::Present { incarnation, .. } | PoolState::Closed { incarnation }) = state {
+            self.saw_incarnation(incarnation);
+        }
+        if let &(PoolState::Present { closed, .. } | PoolState::Closed { incarnation: closed }) = state {
+            self.seen.closed = self.seen.closed.max(closed);
+        }
+        if let &PoolState::Present { incarnation, members, settings, .. } = state
+            && self.held_back
+            && self.incarnation == Some(incarnation)
+        {
+            // No renewal may have told the node yet that it missed news of the maps.
+            ctx.out.push(Effect::Expect { incarnation, members, settings });
+        }
+    }
+
+    /// Whether the pool needs another incarnation: its data may have gone back, or its server is another process.
+    fn must_recover(&self, ctx: &Ctx, state: &PoolState, run_id: &String) -> bool {
+        let PoolState::Present { incarnation, recovering, run_id: blessed, members, settings, .. } = state
+        else {
+            return false;
+        };
+        let known = self.incarnation == Some(*incarnation);
+        blessed != run_id
+            || incarnation.sound().is_none()
+            || !members.is_sound()
+            || !settings.is_sound()
+            || *recovering && ctx.open_in == Some(*incarnation)
+            || known && *members < self.members
+            || known && self.began_on.as_ref().is_some_and(|on| on != run_id)
+            || self.opened_without == Some(*incarnation) && !recovering
+            || self.lost_in(*incarnation).is_some() && !recovering
+    }
+
+    fn recover(&mut self, ctx: &mut Ctx, incarnation: Incarnation, run_id: String) -> Change {
+        if self.held_back {
+            return self.look_at_settings(ctx, incarnation, run_id);
+        }
+        self.call.start();
+        let lost = self.lost_in(incarnation).unwrap_or_default().to_owned();
+        if !lost.is_empty() {
+            ctx.report(Notice::Lost { signs: lost.clone() });
+        }
+        let call = Call::Recover(Recover { seen: self.beyond_seen(), run_id, lost });
+        ctx.out.push(Effect::Call { incarnation, call });
+        Change::Nothing
     }
 
     /// A node that is not yet part of the pool meets it on an unknown server process: it reads the settings before it
@@ -311,11 +313,20 @@ impl PoolView {
         }
     }
 
-    fn bootstrap(&mut self, ctx: &mut Ctx, wait: Duration, run_id: String) {
+    /// Creates the pool in place of this one. After a loss of data, other nodes may still have leases.
+    fn bootstrap(&mut self, ctx: &mut Ctx, state: &PoolState, server: ServerIdentity) {
+        let ttl = ctx.config.timing.ttl;
+        let ended = if let PoolState::Closed { incarnation } = state { *incarnation } else { Incarnation(0) };
+        let lost = ended < self.seen.incarnation;
+        // A tombstone may have come back after a later pool was lost, as an empty store may.
+        let kept = server.uptime > ttl && !server.promoted && !server.flushed;
+        let trusts_any = ctx.config.broken.has(Mutation::TombstoneTrusted);
+        let trusted = trusts_any && matches!(state, PoolState::Closed { .. });
+        let fresh = trusted || !lost && (ctx.config.assume_fresh || kept);
         self.call.start();
-        self.wait = wait;
-        let settings = Box::new(ctx.config.founding());
-        ctx.call(Call::Bootstrap(Bootstrap { seen: self.beyond_seen(), run_id, settings }));
+        self.wait = if fresh { Duration::ZERO } else { ttl };
+        let (seen, settings) = (self.beyond_seen(), Box::new(ctx.config.founding()));
+        ctx.call(Call::Bootstrap(Bootstrap { seen, run_id: server.run_id, settings }));
     }
 
     pub(in crate::core) fn on_bootstrapped(

@@ -303,29 +303,9 @@ impl Doing {
                     return Err(error);
                 }
             },
-            Done::PlanDispatch(Dispatch { items, .. }, _, answer) => match answer {
-                Ok(replies) => {
-                    let mut late = Vec::new();
-                    for (item, reply) in items.into_iter().zip(replies) {
-                        if matches!(reply, DispatchReply::Late) {
-                            late.push(DispatchItem { not_after: 0, ..item });
-                        } else {
-                            self.came_forward(ctx);
-                            self.on_dispatched(item, &reply);
-                        }
-                    }
-                    if late.is_empty() {
-                        self.starts.answered();
-                    } else {
-                        self.starts.put_back(ctx.now, late);
-                    }
-                }
-                Err(error) => {
-                    let whole = items.len();
-                    let news = self.starts.failed(ctx.now, items, whole, &error);
-                    return if news { Err(error) } else { Ok(()) };
-                }
-            },
+            Done::PlanDispatch(Dispatch { items, .. }, _, answer) => {
+                return self.on_starts(ctx, items, answer);
+            }
             Done::PlanUpdate(Update { items, .. }, _, answer) => {
                 let Some(replacing) = &mut self.replacing else { return Ok(()) };
                 for (key, why) in replacing.on_answer(ctx.now, items, answer)? {
@@ -333,26 +313,61 @@ impl Doing {
                 }
                 self.came_forward(ctx);
             }
-            Done::PlanStop(Stop { items, .. }, _, answer) => match answer {
-                Ok(replies) => {
-                    self.stops.answered();
-                    self.came_forward(ctx);
-                    for (item, reply) in items.into_iter().zip(replies) {
-                        match reply {
-                            StopReply::Owner(guess) => self.stops.push(StopItem { guess, ..item }),
-                            StopReply::Later => self.stops.push(item),
-                            StopReply::Bad => self.fail(&item.key, "its record cannot be read"),
-                            _ => {}
-                        }
-                    }
-                }
-                Err(error) => {
-                    let whole = items.len();
-                    let news = self.stops.failed(ctx.now, items, whole, &error);
-                    return if news { Err(error) } else { Ok(()) };
-                }
-            },
+            Done::PlanStop(Stop { items, .. }, _, answer) => return self.on_stops(ctx, items, answer),
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_starts(
+        &mut self,
+        ctx: &Ctx,
+        items: Vec<DispatchItem>,
+        answer: Result<Vec<DispatchReply>>,
+    ) -> Result<()> {
+        let replies = match answer {
+            Ok(replies) => replies,
+            Err(error) => {
+                let whole = items.len();
+                let news = self.starts.failed(ctx.now, items, whole, &error);
+                return if news { Err(error) } else { Ok(()) };
+            }
+        };
+        let mut late = Vec::new();
+        for (item, reply) in items.into_iter().zip(replies) {
+            if matches!(reply, DispatchReply::Late) {
+                late.push(DispatchItem { not_after: 0, ..item });
+            } else {
+                self.came_forward(ctx);
+                self.on_dispatched(item, &reply);
+            }
+        }
+        if late.is_empty() {
+            self.starts.answered();
+        } else {
+            self.starts.put_back(ctx.now, late);
+        }
+        Ok(())
+    }
+
+    fn on_stops(&mut self, ctx: &Ctx, items: Vec<StopItem>, answer: Result<Vec<StopReply>>) -> Result<()> {
+        let replies = match answer {
+            Ok(replies) => replies,
+            Err(error) => {
+                let whole = items.len();
+                let news = self.stops.failed(ctx.now, items, whole, &error);
+                return if news { Err(error) } else { Ok(()) };
+            }
+        };
+        self.stops.answered();
+        self.came_forward(ctx);
+        for (item, reply) in items.into_iter().zip(replies) {
+            match reply {
+                StopReply::Owner(guess) => self.stops.push(StopItem { guess, ..item }),
+                StopReply::Later => self.stops.push(item),
+                StopReply::Bad => self.fail(&item.key, "its record cannot be read"),
+                _ => {}
+            }
         }
         Ok(())
     }

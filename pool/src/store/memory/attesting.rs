@@ -103,7 +103,7 @@ impl State {
         item: &AttestItem,
     ) -> AttestReply {
         let AttestItem { key, token, id, what } = item;
-        let Attest::Runs { begun, attempts, created, plan, generation, payload, back } = what else {
+        let Attest::Runs { created, plan, generation, payload, back, .. } = what else {
             return AttestReply::Nothing;
         };
         let ended = self.has_ended(key, id, Some(*created));
@@ -158,6 +158,20 @@ impl State {
                 record.set_generation(*generation);
             }
         }
+        self.run_as_attested((now, inc, worker), item, record, (ended, goes_on))
+    }
+
+    /// The worker runs the job. `ended`: it must stop. `goes_on`: an earlier run has ended the dispatch.
+    fn run_as_attested(
+        &mut self,
+        (now, inc, worker): (u64, Incarnation, WorkerId),
+        item: &AttestItem,
+        mut record: Record,
+        (ended, goes_on): (bool, bool),
+    ) -> AttestReply {
+        let AttestItem { key, token, id, what: Attest::Runs { begun, attempts, created, .. } } = item else {
+            return AttestReply::Nothing;
+        };
         if let Some(owner) = record.owner {
             self.disown(owner, key);
         }

@@ -182,35 +182,8 @@ impl State {
     ) -> ReleaseReply {
         let key = &item.key;
         let id = record.id.clone();
-        let was_stopping = record.state == JobState::Stopping;
         if self.ends(item, &record) {
-            let stop_failed = item.mode == ReleaseMode::Delete && item.result.starts_with(STOP_FAILED);
-            let outcome = match item.result.as_str() {
-                _ if item.mode != ReleaseMode::Delete && !was_stopping => "shutdown",
-                result if !result.is_empty() && !stop_failed => result,
-                _ if was_stopping => "stopped",
-                _ => "ended",
-            };
-            self.drop_job(key, &record, now, outcome);
-            // A run under a higher token may be reported.
-            let by_run = self.meta.recovering && item.ran.is_some() && !was_stopping;
-            if item.mode != ReleaseMode::Delete || by_run {
-                // A worker that is not told of the end may claim the job after a loss of data.
-                let at = now.max(record.created);
-                let until = at + self.limit("max_dispatch_deadline");
-                self.ended.put(Ended::Dispatch(id.clone()), until);
-                if by_run {
-                    self.end_by_run(&id, item.token, at, until);
-                }
-            }
-            let for_stopper = if stop_failed { &item.result } else { outcome };
-            let told_what = [(&item.tell, outcome), (&item.tell_stopper, for_stopper)];
-            told.extend(
-                told_what
-                    .into_iter()
-                    .filter_map(|(node, what)| Some((node.clone()?, id.clone(), what.to_owned()))),
-            );
-            return ReleaseReply::Deleted;
+            return self.end_released(now, item, &record, told);
         }
         let rest = item.rest().filter(|_| !self.broken.has(Mutation::UpdateEndsRest));
         let (mode, cause, delay, result) = match rest {
@@ -264,6 +237,43 @@ impl State {
             return ReleaseReply::Parked;
         }
         ReleaseReply::Queued
+    }
+
+    fn end_released(
+        &mut self,
+        now: u64,
+        item: &ReleaseItem,
+        record: &Record,
+        told: &mut Told,
+    ) -> ReleaseReply {
+        let (id, was_stopping) = (record.id.clone(), record.state == JobState::Stopping);
+        let stop_failed = item.mode == ReleaseMode::Delete && item.result.starts_with(STOP_FAILED);
+        let outcome = match item.result.as_str() {
+            _ if item.mode != ReleaseMode::Delete && !was_stopping => "shutdown",
+            result if !result.is_empty() && !stop_failed => result,
+            _ if was_stopping => "stopped",
+            _ => "ended",
+        };
+        self.drop_job(&item.key, record, now, outcome);
+        // A run under a higher token may be reported.
+        let by_run = self.meta.recovering && item.ran.is_some() && !was_stopping;
+        if item.mode != ReleaseMode::Delete || by_run {
+            // A worker that is not told of the end may claim the job after a loss of data.
+            let at = now.max(record.created);
+            let until = at + self.limit("max_dispatch_deadline");
+            self.ended.put(Ended::Dispatch(id.clone()), until);
+            if by_run {
+                self.end_by_run(&id, item.token, at, until);
+            }
+        }
+        let for_stopper = if stop_failed { &item.result } else { outcome };
+        let told_what = [(&item.tell, outcome), (&item.tell_stopper, for_stopper)];
+        told.extend(
+            told_what
+                .into_iter()
+                .filter_map(|(node, what)| Some((node.clone()?, id.clone(), what.to_owned()))),
+        );
+        ReleaseReply::Deleted
     }
 
     /// Sends a job that its worker does not take to the next worker of its chain. Returns its pause, ms. There is none

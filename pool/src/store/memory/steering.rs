@@ -6,7 +6,7 @@ use super::state::State;
 use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::paused::Paused;
-use crate::model::record::JobState;
+use crate::model::record::{JobState, Record};
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::store::{Refusal, SteerItem, SteerReply, Way, WorkerEvent};
@@ -59,23 +59,12 @@ impl State {
         let was_paused = record.is_paused();
         // Nobody can have seen a time that this call has set.
         let is_seen = record.token == *token && record.since == *since && !changed.contains(key);
+        if let Some(reply) =
+            steers_nothing(item, &record, is_seen || self.broken.has(Mutation::LateSteerWins))
+        {
+            return reply;
+        }
         match (record.state, way) {
-            (JobState::Stopping, _) => return SteerReply::Stopping,
-            (JobState::Parked, Way::Pause) if record.is_paused_for(reason) => return SteerReply::Paused,
-            (JobState::Parked, way) if record.is_paused() && !matches!(way, Way::Resume | Way::Pause) => {
-                return SteerReply::Paused;
-            }
-            (JobState::Parked, Way::Home | Way::Elsewhere | Way::Park) => return SteerReply::Parked,
-            (JobState::Parked, Way::Resume) if !record.is_paused() => return SteerReply::Parked,
-            (JobState::Running | JobState::Assigned | JobState::Queued, Way::Resume) => {
-                return SteerReply::Changed;
-            }
-            // It was made longer meanwhile.
-            (JobState::Parked, Way::Resume) if record.paused_until() != Paused::end_of(reason) => {
-                return SteerReply::Changed;
-            }
-            _ if !is_seen && !self.broken.has(Mutation::LateSteerWins) => return SteerReply::Changed,
-            (JobState::Running | JobState::Assigned, Way::Now) => return SteerReply::Changed,
             (JobState::Running, way) => {
                 let Some(owner) = record.owner.filter(|owner| *guess == Some(*owner)) else {
                     return SteerReply::Changed;
@@ -100,15 +89,9 @@ impl State {
             }
             (JobState::Assigned | JobState::Queued, Way::Park) => record.set_why(Cause::Parked),
             (_, Way::Pause) => record.set_why(Cause::Paused),
-            (JobState::Queued, _) => {}
+            _ => {}
         }
-        // The time since when must differ from the one that was seen, also within a millisecond.
-        let is_as_new = (now..now + 60_000).contains(&record.since);
-        let at = match way {
-            Way::Pause if was_paused => record.since,
-            _ if is_as_new => record.since + 1,
-            _ => now,
-        };
+        let at = if *way == Way::Pause && was_paused { record.since } else { unseen_time(now, record.since) };
         if at != record.since {
             changed.insert(key.clone());
         }
@@ -122,4 +105,31 @@ impl State {
             _ => SteerReply::Queued,
         }
     }
+}
+
+/// The time since when a record is as it becomes now. It must differ from the one that was seen, also within a
+/// millisecond.
+fn unseen_time(now: u64, since: u64) -> u64 {
+    if (now..now + 60_000).contains(&since) { since + 1 } else { now }
+}
+
+/// The reply to a steer that changes nothing. `is_seen`: the record is as the steer names it.
+fn steers_nothing(item: &SteerItem, record: &Record, is_seen: bool) -> Option<SteerReply> {
+    Some(match (record.state, item.way) {
+        (JobState::Stopping, _) => SteerReply::Stopping,
+        (JobState::Parked, Way::Pause) if record.is_paused_for(&item.reason) => SteerReply::Paused,
+        (JobState::Parked, way) if record.is_paused() && !matches!(way, Way::Resume | Way::Pause) => {
+            SteerReply::Paused
+        }
+        (JobState::Parked, Way::Home | Way::Elsewhere | Way::Park) => SteerReply::Parked,
+        (JobState::Parked, Way::Resume) if !record.is_paused() => SteerReply::Parked,
+        (JobState::Running | JobState::Assigned | JobState::Queued, Way::Resume) => SteerReply::Changed,
+        // It was made longer meanwhile.
+        (JobState::Parked, Way::Resume) if record.paused_until() != Paused::end_of(&item.reason) => {
+            SteerReply::Changed
+        }
+        _ if !is_seen => SteerReply::Changed,
+        (JobState::Running | JobState::Assigned, Way::Now) => SteerReply::Changed,
+        _ => return None,
+    })
 }

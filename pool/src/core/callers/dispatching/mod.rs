@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::batcher::Batcher;
+use crate::core::batcher::{Batcher, may_be_done};
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::ReplyTo;
 use crate::core::time::Time;
@@ -21,6 +21,7 @@ use crate::model::id::DispatchId;
 use crate::model::record::{Begun, JobState};
 use crate::model::ticket::Ticket;
 use crate::mutation::Mutation;
+use crate::store;
 use crate::store::{DispatchItem, DispatchReply, Lookup, Outcome, STOP_FAILED, StoreError};
 use pending::{PendingDispatch, Waiter, is_known, reply};
 
@@ -199,27 +200,26 @@ impl Dispatching {
         self.sends.answered();
     }
 
-    /// `unanswered`: the store may have carried it out. Returns whether the error is news.
     pub(in crate::core) fn send_again(
         &mut self,
         ctx: &mut Ctx,
         mut items: Vec<DispatchItem>,
-        error: &StoreError,
-        unanswered: bool,
-    ) -> bool {
-        let whole = items.len();
+        error: StoreError,
+    ) -> store::Result<()> {
+        let (whole, first) = (items.len(), items.first().map(|item| item.key.clone()));
         // A right does not come by waiting. Memory may become free: a dispatch waits for free memory until its deadline.
         if error.is_forbidden() {
-            items = self.forbidden(ctx, items, error);
+            items = self.forbidden(ctx, items, &error);
         }
-        let trouble = Arc::new(error.clone());
+        let (trouble, unanswered) = (Arc::new(error.clone()), may_be_done(&error));
         for item in &items {
             if let Some(pending) = self.pending.get_mut(&item.id) {
                 pending.in_doubt |= unanswered;
                 pending.trouble = Some(trouble.clone());
             }
         }
-        self.sends.failed(ctx.now, items, whole, error)
+        let news = self.sends.failed(ctx.now, items, whole, &error);
+        ctx.heard(news, first, error)
     }
 
     /// The store's user lacks a right for these. Answers their callers, unless an earlier call may have been carried out.
@@ -408,18 +408,19 @@ impl Dispatching {
 
     pub(in crate::core) fn look_again(
         &mut self,
-        now: Time,
+        ctx: &mut Ctx,
         tickets: Vec<Ticket>,
-        error: &StoreError,
-    ) -> bool {
+        error: StoreError,
+    ) -> store::Result<()> {
         let trouble = Arc::new(error.clone());
         for ticket in &tickets {
             if let Some(pending) = self.pending.get_mut(&ticket.id) {
                 pending.trouble = Some(trouble.clone());
             }
         }
-        let whole = tickets.len();
-        self.polls.failed(now, tickets, whole, error)
+        let (whole, first) = (tickets.len(), tickets.first().map(|ticket| ticket.key.clone()));
+        let news = self.polls.failed(ctx.now, tickets, whole, &error);
+        ctx.heard(news, first, error)
     }
 
     fn settle(&mut self, ctx: &mut Ctx, id: &DispatchId, result: &Result<(), DispatchError>) {
