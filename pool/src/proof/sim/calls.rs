@@ -40,6 +40,20 @@ pub(super) enum Reply {
     Renewed(Result<Renewal>),
 }
 
+impl Reply {
+    /// A read has found nothing.
+    fn is_empty(&self) -> bool {
+        let Self::Done(done) = self else { return false };
+        match &**done {
+            Done::ReadPool(_, Ok(Some(events))) => events.is_empty(),
+            Done::ReadNode(_, _, Ok(events)) => {
+                events.workers.is_empty() && events.outcomes.is_empty() && events.replies.is_empty()
+            }
+            _ => false,
+        }
+    }
+}
+
 /// One call on its way.
 pub(super) struct Flight {
     pub(super) node: usize,
@@ -194,51 +208,12 @@ impl World {
         }
         let refused = self.must_refuse(at, &request);
         let before = self.store.facts();
-        let is_renewal = matches!(request, Request::Renew { .. });
-        let mut step = if is_renewal { "renew" } else { "read" };
-        let reply = match request.clone() {
-            Request::Renew { incarnation, seen, workers, .. } => {
-                let node = config.node.clone();
-                let renewal = now(client.run(
-                    incarnation,
-                    &Renew { seen, node: Some(node.clone()), workers: workers.clone(), status: Bytes::new() },
-                ));
-                renewal.map(Reply::Renewed)
-            }
-            Request::Call(incarnation, call) => match *call {
-                // A read that finds nothing waits in this world's queue.
-                Call::ReadPool(read) => {
-                    let read = ReadPool { block: Duration::ZERO, ..read };
-                    now(Call::ReadPool(read).perform(&client, incarnation))
-                        .map(|done| Reply::Done(Box::new(done)))
-                }
-                Call::ReadNode(read, round) => {
-                    let read = Call::ReadNode(ReadNode { block: Duration::ZERO, ..read }, round);
-                    now(read.perform(&client, incarnation)).map(|done| Reply::Done(Box::new(done)))
-                }
-                call if self.full && needs_memory(&call) => {
-                    Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(MemoryFull))))))
-                }
-                call => {
-                    step = crate::runtime::metrics::step(&call).unwrap_or("read");
-                    now(call.perform(&client, incarnation)).map(|done| Reply::Done(Box::new(done)))
-                }
-            },
-        };
+        let (step, reply) = self.perform_on(&client, &config, request.clone());
         let Some(reply) = reply else {
             self.judge.violations.push(format!("a step of the store waits: {request:?}"));
             return;
         };
-        let empty = match &reply {
-            Reply::Done(done) => match &**done {
-                Done::ReadPool(_, Ok(Some(events))) => events.is_empty(),
-                Done::ReadNode(_, _, Ok(events)) => {
-                    events.workers.is_empty() && events.outcomes.is_empty() && events.replies.is_empty()
-                }
-                _ => false,
-            },
-            Reply::Renewed(_) => false,
-        };
+        let empty = reply.is_empty();
         if empty && !block.is_zero() {
             if self.flights.get(&id).is_some_and(|flight| flight.open) && self.parked.insert(id) {
                 self.after(nanos(block), Event::Block(id));
@@ -268,6 +243,42 @@ impl World {
         if before.appended != after.appended || before.incarnation != after.incarnation {
             self.wake_reads();
         }
+    }
+
+    /// Carries the request out in the store. `None`: it waits.
+    fn perform_on(&self, client: &Store, config: &Config, request: Request) -> (&'static str, Option<Reply>) {
+        let is_renewal = matches!(request, Request::Renew { .. });
+        let mut step = if is_renewal { "renew" } else { "read" };
+        let reply = match request {
+            Request::Renew { incarnation, seen, workers, .. } => {
+                let node = config.node.clone();
+                let renewal = now(client.run(
+                    incarnation,
+                    &Renew { seen, node: Some(node.clone()), workers: workers.clone(), status: Bytes::new() },
+                ));
+                renewal.map(Reply::Renewed)
+            }
+            Request::Call(incarnation, call) => match *call {
+                // A read that finds nothing waits in this world's queue.
+                Call::ReadPool(read) => {
+                    let read = ReadPool { block: Duration::ZERO, ..read };
+                    now(Call::ReadPool(read).perform(client, incarnation))
+                        .map(|done| Reply::Done(Box::new(done)))
+                }
+                Call::ReadNode(read, round) => {
+                    let read = Call::ReadNode(ReadNode { block: Duration::ZERO, ..read }, round);
+                    now(read.perform(client, incarnation)).map(|done| Reply::Done(Box::new(done)))
+                }
+                call if self.full && needs_memory(&call) => {
+                    Some(Reply::Done(Box::new(call.failed(StoreError::NotExecuted(Arc::new(MemoryFull))))))
+                }
+                call => {
+                    step = crate::runtime::metrics::step(&call).unwrap_or("read");
+                    now(call.perform(client, incarnation)).map(|done| Reply::Done(Box::new(done)))
+                }
+            },
+        };
+        (step, reply)
     }
 
     /// Blocking reads look again.

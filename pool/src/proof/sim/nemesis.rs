@@ -104,14 +104,7 @@ impl World {
         let ttl = nanos(self.settings.worker_ttl);
         let Some(at) = self.some_node() else { return false };
         match fault {
-            Fault::Crash => {
-                let (name, client) = (self.nodes[at].config.node.clone(), self.nodes[at].config.client_only);
-                self.note(|| format!("n{at} crashes"));
-                self.crashed(at);
-                self.kill(at);
-                let delay = self.rng.below(2 * ttl);
-                self.after(delay, Event::Join(name, client));
-            }
+            Fault::Crash => self.crash(at),
             Fault::Pause | Fault::LongPause => {
                 if self.nodes[at].paused {
                     return false;
@@ -120,17 +113,7 @@ impl World {
                 let time = if long { self.rng.between(ttl, 3 * ttl) } else { self.rng.below(ttl) };
                 self.stand_still(at, time);
             }
-            Fault::Partition => {
-                let cut = match self.rng.below(3) {
-                    0 => Cut { calls: true, answers: true },
-                    1 => Cut { calls: true, answers: false },
-                    _ => Cut { calls: false, answers: true },
-                };
-                self.nodes[at].cut = cut;
-                self.note(|| format!("n{at} is cut off: {cut:?}"));
-                let time = self.rng.below(3 * ttl);
-                self.after(time, Event::Heal(at));
-            }
+            Fault::Partition => self.partition(at),
             Fault::Skew => {
                 let ppb = i64::try_from(self.rng.below(2 * RHO_PPB as u64)).unwrap_or(0) - RHO_PPB;
                 let now = self.now;
@@ -165,13 +148,7 @@ impl World {
                 self.store.destroy_group();
                 self.wake_reads();
             }
-            Fault::LostEntry if !self.closing => {
-                let chosen = self.rng.next();
-                let Some(lost) = self.store.lose_entry(chosen) else { return false };
-                self.note(|| lost);
-                self.judge.disagrees = true;
-                self.judge.disagreed = true;
-            }
+            Fault::LostEntry if !self.closing => return self.lose_entry(),
             Fault::Restart => self.new_process(),
             // A loss without a node to repair it would remain.
             Fault::Rollback | Fault::Wipe if self.closing => return false,
@@ -190,6 +167,36 @@ impl World {
             }
             _ => return false,
         }
+        true
+    }
+
+    fn crash(&mut self, at: usize) {
+        let (name, client) = (self.nodes[at].config.node.clone(), self.nodes[at].config.client_only);
+        self.note(|| format!("n{at} crashes"));
+        self.crashed(at);
+        self.kill(at);
+        let delay = self.rng.below(2 * nanos(self.settings.worker_ttl));
+        self.after(delay, Event::Join(name, client));
+    }
+
+    fn partition(&mut self, at: usize) {
+        let cut = match self.rng.below(3) {
+            0 => Cut { calls: true, answers: true },
+            1 => Cut { calls: true, answers: false },
+            _ => Cut { calls: false, answers: true },
+        };
+        self.nodes[at].cut = cut;
+        self.note(|| format!("n{at} is cut off: {cut:?}"));
+        let time = self.rng.below(3 * nanos(self.settings.worker_ttl));
+        self.after(time, Event::Heal(at));
+    }
+
+    fn lose_entry(&mut self) -> bool {
+        let chosen = self.rng.next();
+        let Some(lost) = self.store.lose_entry(chosen) else { return false };
+        self.note(|| lost);
+        self.judge.disagrees = true;
+        self.judge.disagreed = true;
         true
     }
 

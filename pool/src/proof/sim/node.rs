@@ -18,7 +18,7 @@ use crate::core::input::{Input, LocalSchedule, LocalWorker, ReplyTo};
 use crate::core::lease::Timing;
 use crate::core::lease::table::LeaseTable;
 use crate::core::time::Time;
-use crate::model::id::{JobKey, NodeName, Token, WorkerId};
+use crate::model::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use crate::model::member::Members;
 use crate::model::settings::{Given, StoredSettings};
 use crate::mutation::Mutation;
@@ -76,25 +76,17 @@ pub(super) fn nanos(duration: Duration) -> u64 {
 }
 
 impl World {
-    /// A node joins under this name.
-    pub(super) fn join(&mut self, name: &NodeName, client_only: bool) {
-        if self.nodes.iter().any(|node| node.alive && node.config.node == *name) {
-            return;
-        }
-        // An operator starts each node with the pool's present settings.
-        self.settings = self.settings.adopting(&self.store.maps().1.fields);
-        let nonce = self.rng.next();
+    fn config(&self, name: &NodeName, nonce: u64, client_only: bool) -> Config {
         // Every other node leaves placement to the routers, which would otherwise see few jobs.
         let places = nonce.is_multiple_of(2);
         let broken = self.options.broken.clone();
-        let timing = Timing::of(self.settings.worker_ttl);
-        let config = Config {
+        Config {
             node: name.clone(),
             nonce,
             settings: self.settings.clone(),
             given: Given::default(),
             drawn_keys: KEYS,
-            timing,
+            timing: Timing::of(self.settings.worker_ttl),
             stable_after: Duration::from_millis(500),
             handoff_parallel: 4,
             start_timeout: Duration::from_secs(2),
@@ -110,7 +102,18 @@ impl World {
             address: String::new(),
             purpose: Purpose::default(),
             broken: if places { broken } else { broken.and(Mutation::NothingPlaced) },
-        };
+        }
+    }
+
+    /// A node joins under this name.
+    pub(super) fn join(&mut self, name: &NodeName, client_only: bool) {
+        if self.nodes.iter().any(|node| node.alive && node.config.node == *name) {
+            return;
+        }
+        // An operator starts each node with the pool's present settings.
+        self.settings = self.settings.adopting(&self.store.maps().1.fields);
+        let nonce = self.rng.next();
+        let config = self.config(name, nonce, client_only);
         let ppb = if self.rates.of(Fault::Skew) > 0 {
             i64::try_from(self.rng.below(2 * RHO_PPB as u64)).unwrap_or(0) - RHO_PPB
         } else {
@@ -122,7 +125,7 @@ impl World {
         let level = self.draw_level();
         let node = SimNode {
             engine: Engine::new(config.clone(), nonce),
-            leases: LeaseTable::new(timing, config.broken.clone()),
+            leases: LeaseTable::new(config.timing, config.broken.clone()),
             config: Arc::new(config),
             client: self.store.at_level(level).into(),
             level,
@@ -207,16 +210,7 @@ impl World {
         self.note(|| format!("n{at} -> {effect:?}"));
         let Some(node) = self.nodes.get_mut(at) else { return };
         match effect {
-            Effect::Call { incarnation, call } => {
-                self.saw_hold(at, &call);
-                let Some(node) = self.nodes.get_mut(at) else { return };
-                if let Call::Attest(AttestJobs { worker, .. }, _) | Call::Attend(Attend { worker, .. }, _) =
-                    &call
-                {
-                    node.unheard.insert(*worker);
-                }
-                self.call(at, incarnation, call);
-            }
+            Effect::Call { incarnation, call } => self.makes_call(at, incarnation, call),
             Effect::Report(Notice::Attested { worker, .. }) => {
                 node.unheard.remove(&worker);
             }
@@ -225,24 +219,18 @@ impl World {
             Effect::Expect { incarnation, members, settings } => {
                 let known = (node.members.incarnation, node.members.revision);
                 if known != (Some(incarnation), members) || node.settings.revision != settings {
-                    let delay = self.rng.between(1, 20) * MS;
-                    self.after(delay, Event::Reread(at));
+                    self.reread_soon(at);
                 }
             }
-            Effect::Reread { .. } => {
-                let delay = self.rng.between(1, 20) * MS;
-                self.after(delay, Event::Reread(at));
-            }
-            Effect::Renew { incarnation } => {
-                node.leases.renew_in(incarnation);
-                self.renew_now(at);
-            }
-            Effect::Hold { incarnation, worker, from } => {
-                node.leases.hold(incarnation, worker, from);
-                self.renew_now(at);
-            }
-            Effect::Keep { incarnation, worker } => {
-                node.leases.keep(incarnation, worker);
+            Effect::Reread { .. } => self.reread_soon(at),
+            Effect::Renew { .. } | Effect::Hold { .. } | Effect::Keep { .. } => {
+                if let Effect::Renew { incarnation } = effect {
+                    node.leases.renew_in(incarnation);
+                } else if let Effect::Hold { incarnation, worker, from } = effect {
+                    node.leases.hold(incarnation, worker, from);
+                } else if let Effect::Keep { incarnation, worker } = effect {
+                    node.leases.keep(incarnation, worker);
+                }
                 self.renew_now(at);
             }
             Effect::Drop { worker } => node.leases.remove(worker),
@@ -254,38 +242,6 @@ impl World {
                 self.after(0, Event::Lease(at));
             }
             Effect::Start { worker, job, .. } => self.start(at, worker, *job),
-            Effect::Stop { worker, key, token, why } => {
-                if let Some(actor) = self.running(at, worker, key, token) {
-                    self.told_to_end(actor, why);
-                    self.cancel(actor);
-                    self.order_stop(actor);
-                }
-            }
-            Effect::Cancel { worker, key, token, .. } => {
-                if let Some(actor) = self.running(at, worker, key, token) {
-                    self.cancel(actor);
-                }
-            }
-            Effect::Deliver { worker, key, token, taken } => {
-                if let Some(actor) = self.running(at, worker, key, token) {
-                    self.deliver(actor, taken.bodies);
-                }
-            }
-            Effect::Update { worker, key, token, new } => {
-                if let Some(actor) = self.running(at, worker, key, token) {
-                    self.hand_update(actor, *new);
-                }
-            }
-            Effect::Look { worker, key, token } => {
-                if let Some(actor) = self.running(at, worker, key, token) {
-                    self.look(actor);
-                }
-            }
-            Effect::Abort { worker, key, token } => {
-                if let Some(actor) = self.running(at, worker, key, token) {
-                    self.abort(actor);
-                }
-            }
             Effect::Seated { local, worker } => {
                 node.locals.insert(local, worker);
                 if worker.is_none() {
@@ -313,6 +269,48 @@ impl World {
             }
             Effect::Tick { .. } | Effect::Report(_) => {}
             Effect::End => self.ended(at),
+            effect => self.tell_run(at, effect),
+        }
+    }
+
+    fn makes_call(&mut self, at: usize, incarnation: Incarnation, call: Call) {
+        self.saw_hold(at, &call);
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        if let Call::Attest(AttestJobs { worker, .. }, _) | Call::Attend(Attend { worker, .. }, _) = &call {
+            node.unheard.insert(*worker);
+        }
+        self.call(at, incarnation, call);
+    }
+
+    fn reread_soon(&mut self, at: usize) {
+        let delay = self.rng.between(1, 20) * MS;
+        self.after(delay, Event::Reread(at));
+    }
+
+    /// Tells the run of a job.
+    fn tell_run(&mut self, at: usize, effect: Effect) {
+        let (Effect::Stop { worker, key, token, .. }
+        | Effect::Cancel { worker, key, token, .. }
+        | Effect::Deliver { worker, key, token, .. }
+        | Effect::Update { worker, key, token, .. }
+        | Effect::Look { worker, key, token }
+        | Effect::Abort { worker, key, token }) = &effect
+        else {
+            return;
+        };
+        let Some(actor) = self.running(at, *worker, key.clone(), *token) else { return };
+        match effect {
+            Effect::Stop { why, .. } => {
+                self.told_to_end(actor, why);
+                self.cancel(actor);
+                self.order_stop(actor);
+            }
+            Effect::Cancel { .. } => self.cancel(actor),
+            Effect::Deliver { taken, .. } => self.deliver(actor, taken.bodies),
+            Effect::Update { new, .. } => self.hand_update(actor, *new),
+            Effect::Look { .. } => self.look(actor),
+            Effect::Abort { .. } => self.abort(actor),
+            _ => {}
         }
     }
 

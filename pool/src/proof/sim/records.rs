@@ -220,85 +220,13 @@ impl Judge {
         if before.is_some_and(|before| !change.is_reasoned(key, before, record)) {
             violations.push(wrong("why"));
         }
-        let own_kept = self.own_kept;
-        let (open, lossy, ends) = (self.is_stop_open(key), self.is_lossy(), self.ends);
         let ended = self.lives.get(&record.id).is_none_or(|life| life.to.is_some());
-        if before.is_none()
-            && let Some(life) = self.lives.get_mut(&record.id)
-        {
-            let over = life.to.is_some() || life.cancelled;
-            // It was sent when it was forgotten, or earlier, by a delayed call.
-            let forgotten = life.id.caller_id().is_some() && life.is_forgotten(now, own_kept);
-            // A late report finds its job ended, and all that belonged to it gone: the new record must stop.
-            let late = attested && record.state == Stopping;
-            let again = over && !late && (now < life.again_until || forgotten);
-            if again {
-                // A caller's own id that was forgotten.
-                *life = Life {
-                    started: life.started,
-                    failed: life.failed,
-                    parked: life.parked,
-                    hashes: std::mem::take(&mut life.hashes),
-                    hash: life.hash.take(),
-                    to_stop: ends,
-                    earlier: life.to,
-                    ..Life::new(key, &life.id, life.policy)
-                };
-            }
-            if (life.to.is_some() || life.cancelled) && !life.tainted && !late {
-                violations.push(wrong("S5"));
-            }
-            if life.to.is_some() || life.from.is_none() {
-                life.from = Some(now);
-                life.tainted &= lossy;
-                life.notes.lost(Vec::new());
-            }
-            life.to = None;
-            life.to_stop |= open;
+        if before.is_none() && !self.has_begun(key, record, change) {
+            violations.push(wrong("S5"));
         }
-        let top = self.top.get(key).copied().unwrap_or_default();
-        let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
-        let is_updated =
-            before.is_some_and(|before| Record { tail: before.tail.clone(), ..record.clone() } == *before);
         let right = match said {
             Some(said) => self.is_attested(key, before, record, said, ended),
-            None => match (before.map(|before| before.state), record.state) {
-                // It changes the payload and its generation alone.
-                (Some(_), _) if step == "update" => is_updated,
-                (Some(_), _) if step == "plan" && is_updated => !record.plan.is_empty(),
-                (None, Queued) if record.plan.is_empty() => is_accepting(step),
-                (None, Queued) => step == "plan",
-                (None | Some(Queued), Assigned) => {
-                    if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
-                        violations.push(wrong("S3"));
-                    }
-                    if !is_member {
-                        violations.push(wrong("S9"));
-                    }
-                    if before.is_some() { step == "route" } else { is_accepting(step) }
-                }
-                (Some(Assigned), Running) => {
-                    if !same {
-                        violations.push(wrong("S2"));
-                    }
-                    if !is_member {
-                        violations.push(wrong("S9"));
-                    }
-                    step == "begin"
-                }
-                (Some(Running), Stopping) => {
-                    let wanted = self.lives.get(&record.id).is_none_or(|life| life.to_stop);
-                    same && wanted && (step == "stop" || step == "plan")
-                }
-                (Some(Assigned | Queued), Queued) | (Some(Assigned), Parked) if step == "steer" => true,
-                (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
-                    matches!(step, "release" | "reap" | "sweep" | "started" | "attend")
-                }
-                (Some(Parked), Queued) => matches!(step, "unpark" | "steer" | "sweep"),
-                (Some(Queued), Parked) => step == "steer",
-                (Some(from), to) if from == to => same,
-                _ => false,
-            },
+            None => self.is_right(key, before, record, step, |what| violations.push(wrong(what)), is_member),
         };
         if !right {
             let what = if before.is_some_and(|before| before.state == Stopping) { "S6" } else { "S10" };
@@ -317,8 +245,101 @@ impl Judge {
             {
                 violations.push(wrong("S7"));
             }
-            self.top.insert(key.clone(), top.max(token));
+            let top = self.top.entry(key.clone()).or_default();
+            *top = token.max(*top);
         }
+        self.violations.extend(violations);
+        self.remember(key, before, record, now, attested);
+    }
+
+    /// A dispatch has a record again, or for the first time. Returns whether it may.
+    fn has_begun(&mut self, key: &JobKey, record: &Record, change: &Change<'_>) -> bool {
+        let (now, own_kept) = (change.now, self.own_kept);
+        let (open, lossy, ends) = (self.is_stop_open(key), self.is_lossy(), self.ends);
+        let Some(life) = self.lives.get_mut(&record.id) else { return true };
+        let over = life.to.is_some() || life.cancelled;
+        // It was sent when it was forgotten, or earlier, by a delayed call.
+        let forgotten = life.id.caller_id().is_some() && life.is_forgotten(now, own_kept);
+        // A late report finds its job ended, and all that belonged to it gone: the new record must stop.
+        let late = Said::of(change.request).is_some() && record.state == Stopping;
+        if over && !late && (now < life.again_until || forgotten) {
+            // A caller's own id that was forgotten.
+            *life = Life {
+                started: life.started,
+                failed: life.failed,
+                parked: life.parked,
+                hashes: std::mem::take(&mut life.hashes),
+                hash: life.hash.take(),
+                to_stop: ends,
+                earlier: life.to,
+                ..Life::new(key, &life.id, life.policy)
+            };
+        }
+        let may = !(life.to.is_some() || life.cancelled) || life.tainted || late;
+        if life.to.is_some() || life.from.is_none() {
+            life.from = Some(now);
+            life.tainted &= lossy;
+            life.notes.lost(Vec::new());
+        }
+        life.to = None;
+        life.to_stop |= open;
+        may
+    }
+
+    /// Whether a step may make this record of the one before.
+    fn is_right(
+        &self,
+        key: &JobKey,
+        before: Option<&Record>,
+        record: &Record,
+        step: &str,
+        mut violates: impl FnMut(&str),
+        is_member: bool,
+    ) -> bool {
+        let top = self.top.get(key).copied().unwrap_or_default();
+        let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
+        let is_updated =
+            before.is_some_and(|before| Record { tail: before.tail.clone(), ..record.clone() } == *before);
+        match (before.map(|before| before.state), record.state) {
+            // It changes the payload and its generation alone.
+            (Some(_), _) if step == "update" => is_updated,
+            (Some(_), _) if step == "plan" && is_updated => !record.plan.is_empty(),
+            (None, Queued) if record.plan.is_empty() => is_accepting(step),
+            (None, Queued) => step == "plan",
+            (None | Some(Queued), Assigned) => {
+                if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
+                    violates("S3");
+                }
+                if !is_member {
+                    violates("S9");
+                }
+                if before.is_some() { step == "route" } else { is_accepting(step) }
+            }
+            (Some(Assigned), Running) => {
+                if !same {
+                    violates("S2");
+                }
+                if !is_member {
+                    violates("S9");
+                }
+                step == "begin"
+            }
+            (Some(Running), Stopping) => {
+                let wanted = self.lives.get(&record.id).is_none_or(|life| life.to_stop);
+                same && wanted && (step == "stop" || step == "plan")
+            }
+            (Some(Assigned | Queued), Queued) | (Some(Assigned), Parked) if step == "steer" => true,
+            (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
+                matches!(step, "release" | "reap" | "sweep" | "started" | "attend")
+            }
+            (Some(Parked), Queued) => matches!(step, "unpark" | "steer" | "sweep"),
+            (Some(Queued), Parked) => step == "steer",
+            (Some(from), to) if from == to => same,
+            _ => false,
+        }
+    }
+
+    fn remember(&mut self, key: &JobKey, before: Option<&Record>, record: &Record, now: u64, attested: bool) {
         if record.state == Running && !attested {
             self.strikes.insert((key.clone(), record.token), record.strikes);
         }
@@ -343,7 +364,6 @@ impl Judge {
         {
             life.parked = true;
         }
-        self.violations.extend(violations);
     }
 }
 

@@ -385,52 +385,6 @@ impl World {
                 }
             }
             (Ask::Cancel { id }, Answer::Stopped(answer)) => self.cancelled(&id, asked.since, &answer),
-            (Ask::Wait { id }, Answer::Submitted(Ok(_))) if !self.judge.was_started(&id) => {
-                self.judge.violations.push(format!("L8: wait says that {id} was started, and it was not"));
-            }
-            (Ask::Stop { key, until }, Answer::Stopped(Ok(()) | Err(Error::StopFailed { .. }))) => {
-                let wrong = self.judge.stop_acknowledged(&key, until == Until::Gone, asked.since);
-                if let Some(what) = wrong {
-                    self.judge.violations.push(format!("L8: stop of {key} is answered, and {what}"));
-                }
-            }
-            (Ask::Notify { start: Some(_), .. }, Answer::Notified(Err(Error::NotStarted(error))))
-                if matches!(*error, DispatchError::PoolFull) && self.judge.was_full(asked.since) => {}
-            (
-                Ask::Notify { start: Some(id), .. },
-                Answer::Notified(Err(error @ (Error::NotStarted(_) | Error::JobNotFound(_)))),
-            ) => {
-                let what = format!("L8: n{at} says {error} of {id}, and there is no reason for that");
-                self.judge.violations.push(what);
-            }
-            (
-                Ask::Stop { key, .. }
-                | Ask::Notify { key, .. }
-                | Ask::Update { key }
-                | Ask::Steer { key, .. },
-                Answer::Stopped(Err(Error::JobNotFound(_)))
-                | Answer::Notified(Err(Error::JobNotFound(_)))
-                | Answer::Updated(Err(Error::JobNotFound(_)))
-                | Answer::Steered(Err(Error::JobNotFound(_))),
-            ) if self.judge.lived_throughout(&key, asked.since) => {
-                self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
-            }
-            (Ask::Notify { key, .. }, Answer::Notified(Err(Error::NotifyFull(_))))
-                if !self.judge.was_crowded(&key, asked.since) =>
-            {
-                let what = format!("S11: n{at} says {key} has too many notifications, and it has not");
-                self.judge.violations.push(what);
-            }
-            (Ask::Notify { key, body, .. }, Answer::Notified(Ok(()))) if !self.judge.was_kept(&body) => {
-                self.judge
-                    .violations
-                    .push(format!("S11: n{at} says {key} has {body:?}, which was never kept"));
-            }
-            (Ask::Steer { key, way, run }, Answer::Steered(Ok(()))) => {
-                if let Some(what) = self.objects_to_steer(&key, way, run, asked.since) {
-                    self.judge.violations.push(format!("L8: {key} is said to be steered, and {what}"));
-                }
-            }
             (Ask::Schedule { local }, Answer::Scheduled(Ok(()))) => {
                 if let Some(part) = self.nodes[at].schedules.get_mut(&local) {
                     part.made = true;
@@ -453,6 +407,59 @@ impl World {
                 if self.store.has_members_of(&name) && self.available {
                     // An earlier life of the name may not yet be expired.
                     self.note(|| format!("n{at} has closed; {name} has members of an earlier life"));
+                }
+            }
+            (what, answer) => self.judge_reply(at, what, asked.since, answer),
+        }
+    }
+
+    /// Compares what a user hears of a job with what has come to pass.
+    fn judge_reply(&mut self, at: usize, what: Ask, since: u64, answer: Answer) {
+        match (what, answer) {
+            (Ask::Wait { id }, Answer::Submitted(Ok(_))) if !self.judge.was_started(&id) => {
+                self.judge.violations.push(format!("L8: wait says that {id} was started, and it was not"));
+            }
+            (Ask::Stop { key, until }, Answer::Stopped(Ok(()) | Err(Error::StopFailed { .. }))) => {
+                let wrong = self.judge.stop_acknowledged(&key, until == Until::Gone, since);
+                if let Some(what) = wrong {
+                    self.judge.violations.push(format!("L8: stop of {key} is answered, and {what}"));
+                }
+            }
+            (Ask::Notify { start: Some(_), .. }, Answer::Notified(Err(Error::NotStarted(error))))
+                if matches!(*error, DispatchError::PoolFull) && self.judge.was_full(since) => {}
+            (
+                Ask::Notify { start: Some(id), .. },
+                Answer::Notified(Err(error @ (Error::NotStarted(_) | Error::JobNotFound(_)))),
+            ) => {
+                let what = format!("L8: n{at} says {error} of {id}, and there is no reason for that");
+                self.judge.violations.push(what);
+            }
+            (
+                Ask::Stop { key, .. }
+                | Ask::Notify { key, .. }
+                | Ask::Update { key }
+                | Ask::Steer { key, .. },
+                Answer::Stopped(Err(Error::JobNotFound(_)))
+                | Answer::Notified(Err(Error::JobNotFound(_)))
+                | Answer::Updated(Err(Error::JobNotFound(_)))
+                | Answer::Steered(Err(Error::JobNotFound(_))),
+            ) if self.judge.lived_throughout(&key, since) => {
+                self.judge.violations.push(format!("L8: {key} is said not to exist, and has all the time"));
+            }
+            (Ask::Notify { key, .. }, Answer::Notified(Err(Error::NotifyFull(_))))
+                if !self.judge.was_crowded(&key, since) =>
+            {
+                let what = format!("S11: n{at} says {key} has too many notifications, and it has not");
+                self.judge.violations.push(what);
+            }
+            (Ask::Notify { key, body, .. }, Answer::Notified(Ok(()))) if !self.judge.was_kept(&body) => {
+                self.judge
+                    .violations
+                    .push(format!("S11: n{at} says {key} has {body:?}, which was never kept"));
+            }
+            (Ask::Steer { key, way, run }, Answer::Steered(Ok(()))) => {
+                if let Some(what) = self.objects_to_steer(&key, way, run, since) {
+                    self.judge.violations.push(format!("L8: {key} is said to be steered, and {what}"));
                 }
             }
             _ => {}

@@ -150,21 +150,7 @@ impl World {
         store.break_on_purpose(options.broken.clone());
         let mut rng = Rng::new(seed);
         let rates = Rates::draw(&mut rng, &options.faults);
-        let settings = Settings {
-            worker_ttl: options.ttl,
-            max_queued: rng.between(4, 40),
-            route_timeout: Duration::from_millis(500),
-            assign_timeout: Duration::from_millis(rng.between(500, 1_500)),
-            stop_retry: Duration::from_millis(500),
-            max_dispatch_deadline: Duration::from_secs(10),
-            outcome_retention: Duration::from_secs(20),
-            max_attempts: 5,
-            stable_run: Duration::from_secs(30),
-            strikes: 3,
-            notify_cap: 8,
-            join_settle: Duration::from_millis(rng.between(0, 1_000)),
-            ..Settings::default()
-        };
+        let settings = settings(&mut rng, options);
         let updates = Updates::of(seed, &rates);
         let wishes = Wishes::of(seed);
         let mut world = Self {
@@ -399,5 +385,24 @@ impl World {
         if node.turns > SPIN {
             self.judge.violations.push(format!("{} spins", node.config.node));
         }
+    }
+}
+
+/// The settings of a pool.
+fn settings(rng: &mut Rng, options: &Options) -> Settings {
+    Settings {
+        worker_ttl: options.ttl,
+        max_queued: rng.between(4, 40),
+        route_timeout: Duration::from_millis(500),
+        assign_timeout: Duration::from_millis(rng.between(500, 1_500)),
+        stop_retry: Duration::from_millis(500),
+        max_dispatch_deadline: Duration::from_secs(10),
+        outcome_retention: Duration::from_secs(20),
+        max_attempts: 5,
+        stable_run: Duration::from_secs(30),
+        strikes: 3,
+        notify_cap: 8,
+        join_settle: Duration::from_millis(rng.between(0, 1_000)),
+        ..Settings::default()
     }
 }
