@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::time::{Time, earliest};
-use crate::store::{BATCH_BYTES, BATCH_MAX, StoreError};
+use crate::store::{BATCH_BYTES, BATCH_MAX, Result, StoreError};
 
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
@@ -216,6 +216,12 @@ impl<T> Batcher<T> {
         let pause = self.alone.map_or(ASIDE_MIN, |pause| (pause * 2).min(ASIDE_MAX));
         self.aside.extend(items.into_iter().map(|item| Aside { item, at: now + pause, pause }));
         self.alone.is_none()
+    }
+
+    /// The call in flight has failed with all its items. Returns the error if the error is news.
+    pub(crate) fn failed_whole(&mut self, now: Time, items: Vec<T>, error: StoreError) -> Result<()> {
+        let whole = items.len();
+        if self.failed(now, items, whole, &error) { Err(error) } else { Ok(()) }
     }
 
     fn put_first(&mut self, items: Vec<T>) {

@@ -174,9 +174,8 @@ impl Jobs {
             attempts,
             started,
             stopped,
-            stopper: None,
-            unsure: false,
             held: goes_on.then_some(held),
+            ..LeavingJob::default()
         };
         self.releasing.insert(id.clone(), out);
         self.release_once_said(ctx, id, (item, entries), words);

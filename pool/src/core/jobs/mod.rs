@@ -73,7 +73,7 @@ struct PendingBegin {
 }
 
 /// The jobs of one worker, from the events of its stream to their release.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) worker: WorkerId,
     local: LocalWorker,
@@ -124,38 +124,7 @@ pub(super) struct Jobs {
 
 impl Jobs {
     pub(super) fn new(worker: WorkerId, local: LocalWorker) -> Self {
-        Self {
-            worker,
-            local,
-            inbox: Inbox::default(),
-            held: BTreeMap::new(),
-            beginning: BTreeMap::new(),
-            successors: BTreeMap::new(),
-            releasing: BTreeMap::new(),
-            retaken: BTreeMap::new(),
-            capacity: Capacity::default(),
-            to_start: VecDeque::new(),
-            coming: BTreeSet::new(),
-            starting: 0,
-            starts: Throttle::default(),
-            timers: Timers::default(),
-            pauses: Pauses::default(),
-            updates: Updates::default(),
-            begins: Batcher::default(),
-            starteds: Batcher::default(),
-            unsaid: Unsaid::default(),
-            saves: Saves::default(),
-            answering: Answering::default(),
-            releases: Batcher::default(),
-            takes: Batcher::default(),
-            stuck: false,
-            leaving: None,
-            released: Vec::new(),
-            audit_due: false,
-            journal: Journal::default(),
-            attesting: None,
-            deaf: false,
-        }
+        Self { worker, local, ..Self::default() }
     }
 
     /// An empty set of jobs for the worker that this one becomes. It keeps the capacity, the knowledge of the former

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::core::call::{Call, PAGE, TOMBSTONE};
 use crate::core::ctx::{Config, Ctx, Purpose};
-use crate::core::effect::Effect;
 use crate::core::input::{Answer, ReplyTo};
 use crate::core::one_call::OneCall;
 use crate::core::time::{Time, earliest};
@@ -187,17 +186,14 @@ impl Closing {
         }
         let now = ctx.now;
         for to in expired(&mut self.closers, now) {
-            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: false, left: held() } });
+            ctx.reply(to, Answer::Closed { complete: false, left: held() });
         }
         if ctx.config.broken.has(Mutation::ShutdownAskedOnce) {
             return;
         }
         for to in expired(&mut self.askers, now) {
             let (result, left, dropped) = (Ok(()), members(), self.dropped);
-            ctx.out.push(Effect::Reply {
-                to,
-                answer: Answer::ShutDown { result, complete: false, left, dropped },
-            });
+            ctx.reply(to, Answer::ShutDown { result, complete: false, left, dropped });
         }
     }
 
@@ -207,7 +203,7 @@ impl Closing {
             self.to_ask = None;
             let (result, dropped) = (Err(why.clone()), self.dropped);
             let answer = Answer::ShutDown { result, complete: false, left: vec![], dropped };
-            ctx.out.push(Effect::Reply { to, answer });
+            ctx.reply(to, answer);
         }
     }
 
@@ -240,12 +236,12 @@ impl Closing {
     /// The pool is gone: answers the callers of the shutdown, and those that close the node.
     pub(in crate::core) fn end(&mut self, ctx: &mut Ctx, pool_closed: bool) {
         for (to, _) in self.closers.drain(..) {
-            ctx.out.push(Effect::Reply { to, answer: Answer::Closed { complete: true, left: vec![] } });
+            ctx.reply(to, Answer::Closed { complete: true, left: vec![] });
         }
         for (to, _) in self.askers.drain(..) {
             let result = if pool_closed { Ok(()) } else { Err(Error::NodeClosed) };
             let answer = Answer::ShutDown { result, complete: true, left: vec![], dropped: self.dropped };
-            ctx.out.push(Effect::Reply { to, answer });
+            ctx.reply(to, answer);
         }
     }
 

@@ -30,9 +30,10 @@ const UNSEEN_TOKENS: u64 = 1 << 20;
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 
 /// The state of the pool, as far as this node knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::core) enum Phase {
     /// Not yet known.
+    #[default]
     Unknown,
     /// Phase R, observed since then; the node may open the pool after `wait`.
     Recovering { since: Time, wait: Duration },
@@ -59,7 +60,7 @@ pub(in crate::core) enum Change {
 }
 
 /// One node's knowledge of its pool.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::core) struct PoolView {
     pub(in crate::core) phase: Phase,
     pub(in crate::core) incarnation: Option<Incarnation>,
@@ -88,21 +89,7 @@ pub(in crate::core) struct PoolView {
 
 impl PoolView {
     pub(in crate::core) fn new(config: &Config) -> Self {
-        Self {
-            phase: Phase::Unknown,
-            incarnation: None,
-            seen: Seen::default(),
-            began_on: None,
-            members: Revision(0),
-            wait: Duration::ZERO,
-            held_back: true,
-            elsewhere: false,
-            may_create: config.purpose != Purpose::End,
-            lost: None,
-            said_opening: None,
-            opened_without: None,
-            call: OneCall::default(),
-        }
+        Self { held_back: true, may_create: config.purpose != Purpose::End, ..Self::default() }
     }
 
     /// A token that this node has seen. Tokens that no pool mints are ignored.

@@ -327,11 +327,7 @@ impl Doing {
     ) -> Result<()> {
         let replies = match answer {
             Ok(replies) => replies,
-            Err(error) => {
-                let whole = items.len();
-                let news = self.starts.failed(ctx.now, items, whole, &error);
-                return if news { Err(error) } else { Ok(()) };
-            }
+            Err(error) => return self.starts.failed_whole(ctx.now, items, error),
         };
         let mut late = Vec::new();
         for (item, reply) in items.into_iter().zip(replies) {
@@ -353,11 +349,7 @@ impl Doing {
     fn on_stops(&mut self, ctx: &Ctx, items: Vec<StopItem>, answer: Result<Vec<StopReply>>) -> Result<()> {
         let replies = match answer {
             Ok(replies) => replies,
-            Err(error) => {
-                let whole = items.len();
-                let news = self.stops.failed(ctx.now, items, whole, &error);
-                return if news { Err(error) } else { Ok(()) };
-            }
+            Err(error) => return self.stops.failed_whole(ctx.now, items, error),
         };
         self.stops.answered();
         self.came_forward(ctx);

@@ -71,11 +71,7 @@ impl Replacing {
     ) -> Result<Vec<(JobKey, &'static str)>> {
         let replies = match answer {
             Ok(replies) => replies,
-            Err(error) => {
-                let whole = items.len();
-                let news = self.updates.failed(now, items, whole, &error);
-                return if news { Err(error) } else { Ok(Vec::new()) };
-            }
+            Err(error) => return self.updates.failed_whole(now, items, error).map(|()| Vec::new()),
         };
         self.updates.answered();
         let mut failed = Vec::new();

@@ -83,7 +83,7 @@ impl Worker {
         ctx.out.push(Effect::Hold { incarnation: ctx.incarnation, worker: seat.worker, from: since });
         ctx.out.push(Effect::Seated { local: self.local, worker: Some(seat.worker) });
         if let Some(to) = self.added.take() {
-            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Ok(())) });
+            ctx.reply(to, Answer::WorkerAdded(Ok(())));
         }
         if self.departing {
             self.drain(ctx, None);
@@ -92,7 +92,7 @@ impl Worker {
 
     pub(super) fn refuse(&mut self, ctx: &mut Ctx, why: Error) {
         if let Some(to) = self.added.take() {
-            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(why)) });
+            ctx.reply(to, Answer::WorkerAdded(Err(why)));
         }
         self.gone(ctx);
     }

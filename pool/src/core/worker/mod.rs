@@ -299,10 +299,10 @@ impl Worker {
             ctx.out.push(Effect::Seated { local: self.local, worker: None });
         }
         for to in self.drained.drain(..) {
-            ctx.out.push(Effect::Reply { to, answer: Answer::Drained(Ok(())) });
+            ctx.reply(to, Answer::Drained(Ok(())));
         }
         if let Some(to) = self.added.take() {
-            ctx.out.push(Effect::Reply { to, answer: Answer::WorkerAdded(Err(Error::NodeClosed)) });
+            ctx.reply(to, Answer::WorkerAdded(Err(Error::NodeClosed)));
         }
     }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::core::ctx::Ctx;
-use crate::core::effect::Effect;
 use crate::core::input::{Answer, ReplyTo};
 use crate::core::time::Time;
 use crate::error::DispatchError;
@@ -96,5 +95,5 @@ pub(super) fn is_known(result: &Result<(), DispatchError>) -> bool {
 }
 
 pub(super) fn reply(ctx: &mut Ctx, to: ReplyTo, answer: Result<Ticket, DispatchError>) {
-    ctx.out.push(Effect::Reply { to, answer: Answer::Submitted(answer) });
+    ctx.reply(to, Answer::Submitted(answer));
 }
