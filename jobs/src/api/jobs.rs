@@ -366,8 +366,8 @@ impl Jobs {
         Couch::new(self.clone())
     }
 
-    /// Ends this node as a crash would: no job of the node ends in the store, and no handler hears of anything. For tests. The
-    /// thread of a node that is not in paused time goes on.
+    /// Ends this node as a crash would: no job of the node ends in the store, and no handler hears of anything. For
+    /// tests.
     #[cfg(any(feature = "sim", feature = "test-util"))]
     pub fn abandon(&self) {
         self.shared.thread.stop();

@@ -21,6 +21,11 @@ pub(crate) async fn sleep_until(moment: Instant) {
 
 fn slept() -> Duration {
     static AT_FIRST: OnceLock<Duration> = OnceLock::new();
+    // The clock of a test says nothing to nodes of other tests in the process.
+    #[cfg(feature = "test-util")]
+    if tenure_connection::paused::is_followed() {
+        return Duration::ZERO;
+    }
     let suspended = tenure_connection::suspended();
     let slept = suspended.saturating_sub(*AT_FIRST.get_or_init(|| suspended));
     #[cfg(test)]

@@ -191,7 +191,7 @@ async fn accept_takes_what_was_scheduled_until_a_time(world: World) {
 async fn no_schedule_knows_no_limit(world: World) {
     let (_jobs, couch) = couch(&world).await;
     let accept = Accept::new().timeout(Duration::ZERO).no_schedule();
-    let both = accept.max_sched_time(SystemTime::now());
+    let both = accept.max_sched_time(world.now());
     assert!(matches!(couch.accept("t", both).await, Err(CouchError::NoSchedule)));
     assert!(couch.accept("t", accept).await.unwrap().is_none());
     couch.add("t", "j", &json!(1), None).await.unwrap();
@@ -256,7 +256,7 @@ async fn a_run_that_is_over_resubmits_nothing(world: World) {
     })
     .await;
     couch.set_type_timeout("t", MINUTE).await.unwrap();
-    let later = Some(SystemTime::now() + 60 * MINUTE);
+    let later = Some(world.now() + 60 * MINUTE);
     couch.add("t", "j", &json!("e"), later).await.unwrap();
     assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
     assert!(!stale.is_resubmitted());
@@ -277,7 +277,7 @@ async fn a_run_that_is_over_resubmits_nothing(world: World) {
 
 async fn a_resubmit_brings_no_removed_job_back(world: World) {
     let (_jobs, couch) = couch(&world).await;
-    let (soon, later) = (SystemTime::now() + 60 * MINUTE, SystemTime::now() + 120 * MINUTE);
+    let (soon, later) = (world.now() + 60 * MINUTE, world.now() + 120 * MINUTE);
     for _ in 0..50 {
         couch.add("t", "j", &json!("d"), Some(soon)).await.unwrap();
         // Whichever of them comes first.
@@ -435,7 +435,7 @@ async fn jobs_are_listed_and_counted(world: World) {
     for id in ["a", "b", "c"] {
         couch.add("t", id, &json!(0), None).await.unwrap();
     }
-    couch.add("t", "later", &json!(0), Some(SystemTime::now() + MINUTE)).await.unwrap();
+    couch.add("t", "later", &json!(0), Some(world.now() + MINUTE)).await.unwrap();
     let mut running = taken(&couch).await;
     taken(&couch).await.finish(NONE).await.unwrap();
     let (pending, active) = (CouchState::Pending, CouchState::Running);

@@ -334,8 +334,7 @@ impl Driver {
         let Some(Local { handler, .. }) = self.handlers.get(&local) else {
             // A worker is never added without its handler.
             let (key, token, event) = (job.key, job.token, HandlerEvent::NotRun);
-            let _ = self.inputs.send(Input::Handler { worker, key, token, event });
-            return;
+            return drop(self.inputs.send(Input::Handler { worker, key, token, event }));
         };
         self.actors.start(handler.clone(), worker, job);
     }

@@ -9,9 +9,15 @@ use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// A job that was begun: its node, its key, its attempt and its token.
 type Begun = (String, String, u32, u64);
+
+/// What is told next, within a day of the test's time.
+async fn next<T>(heard: &mut mpsc::UnboundedReceiver<T>) -> Option<T> {
+    tokio::time::timeout(DAY, heard.recv()).await.expect("it comes within a day")
+}
 
 async fn join(store: &MemoryStore, name: &str, told: &mpsc::UnboundedSender<Begun>) -> Node {
     let node = Node::builder("paused", store).name(name).assume_fresh(true).join().await.unwrap();
@@ -37,11 +43,11 @@ async fn a_job_of_a_crashed_node_moves_within_its_time_to_live() {
     let store = MemoryStore::paused();
     let first = join(&store, "first", &told).await;
     first.dispatch(("a", "")).await.unwrap();
-    assert_eq!(heard.recv().await.unwrap().0, "first");
+    assert_eq!(next(&mut heard).await.unwrap().0, "first");
     let second = join(&store, "second", &told).await;
     let crashed = Instant::now();
     first.abandon();
-    let (node, key, attempt, _) = heard.recv().await.unwrap();
+    let (node, key, attempt, _) = next(&mut heard).await.unwrap();
     assert_eq!((&*node, &*key, attempt), ("second", "a", 2));
     let gap = crashed.elapsed();
     assert!(gap >= 5 * SECOND && gap < 13 * SECOND, "the lease is 10 s: {gap:?}");
@@ -55,7 +61,7 @@ async fn attempts_wait_their_pauses_in_no_real_time() {
     let (node, began) = (join(&store, "first", &told).await, Instant::now());
     node.dispatch(("flaky", "")).restart(RestartPolicy::OnFailure).await.unwrap();
     for attempt in 1..=7 {
-        assert_eq!(heard.recv().await.unwrap().2, attempt);
+        assert_eq!(next(&mut heard).await.unwrap().2, attempt);
     }
     assert!(began.elapsed() > 30 * SECOND, "the pauses double: {:?}", began.elapsed());
     sleep(HOUR).await;
@@ -71,13 +77,13 @@ async fn a_pause_of_a_month_is_skipped_and_no_lease_ends() {
     let node = join(&store, "first", &told).await;
     node.dispatch(("acme", "")).restart(RestartPolicy::OnFailure).await.unwrap();
     node.dispatch(("other", "")).restart(RestartPolicy::OnFailure).await.unwrap();
-    let tokens = [heard.recv().await.unwrap().3, heard.recv().await.unwrap().3];
+    let tokens = [next(&mut heard).await.unwrap().3, next(&mut heard).await.unwrap().3];
     node.pause("acme", "until next month").lasting(30 * 24 * HOUR).await.unwrap();
     sleep(HOUR).await;
     assert!(heard.try_recv().is_err());
     let skipped = Instant::now();
     store.skip_to(store.now() + 30 * 24 * HOUR);
-    let (_, key, _, token) = heard.recv().await.unwrap();
+    let (_, key, _, token) = next(&mut heard).await.unwrap();
     assert!(key == "acme" && !tokens.contains(&token));
     assert!(skipped.elapsed() < 2 * SECOND, "a sweep sees that it is due: {:?}", skipped.elapsed());
     assert_eq!(node.job("other").await.unwrap().unwrap().token.0, tokens[1], "its lease has not ended");
@@ -137,7 +143,7 @@ async fn a_pool_of_shards_lives_in_paused_time() {
     node.add_worker(tenure_pool::run(handler)).await.unwrap();
     for key in 0..20 {
         node.dispatch((format!("{key}"), "")).await.unwrap();
-        heard.recv().await.unwrap();
+        next(&mut heard).await.unwrap();
     }
     node.shutdown().await.unwrap();
     node.closed().await;

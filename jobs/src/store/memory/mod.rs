@@ -57,7 +57,7 @@ impl MemoryStore {
     }
 
     /// A store for a test whose time is paused, by `#[tokio::test(start_paused = true)]`. The clock begins at 2026-01-01 00:00
-    /// UTC. The nodes that join it follow the time of the test's runtime, in which an hour of
+    /// UTC. All nodes that join in this test follow the time of the test's runtime, in which an hour of
     /// waiting takes no hour. So do their leases. Handlers may wait for nothing outside of the
     /// runtime. Needs the feature `test-util`, as the three below do.
     ///
@@ -74,17 +74,19 @@ impl MemoryStore {
         UNIX_EPOCH + Duration::from_millis(self.clock.now())
     }
 
-    /// Puts this clock forward, and no clock of a node. So no lease of a node ends meanwhile, and what is due by the store's
-    /// time is due at once: delayed jobs, crons, limits and retentions.
+    /// Puts this clock forward, and no clock of a node. What is due by the store's time is due at once: delayed jobs, limits and
+    /// retentions. The leases of running jobs last as much longer, since their nodes have not slept.
     #[cfg(feature = "test-util")]
     pub fn skip(&self, time: Duration) {
+        let mut state = self.state();
         self.clock.skip(time);
+        state.data.put_leases_off(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// Puts this clock forward to this moment. A moment that has passed changes nothing.
+    /// Puts this clock forward to this moment, as [`skip`](Self::skip) does. A moment that has passed changes nothing.
     #[cfg(feature = "test-util")]
     pub fn skip_to(&self, moment: SystemTime) {
-        self.clock.skip_to(moment);
+        self.skip(moment.duration_since(self.now()).unwrap_or_default());
     }
 
     /// Loses all data, as a server does that restarts without any.

@@ -98,6 +98,18 @@ impl Data {
         *count = (*count + by).max(0);
     }
 
+    /// The clock skips this time, ms, and the nodes do not: their leases and turns last as much longer.
+    #[cfg(feature = "test-util")]
+    pub(super) fn put_leases_off(&mut self, by: u64) {
+        let leases: Vec<_> = self.leases.iter().map(|(end, id)| (id.clone(), end)).collect();
+        for (id, end) in leases {
+            self.leases.put(id, end.saturating_add(by));
+        }
+        for moment in [&mut self.meta.grace, &mut self.meta.armed, &mut self.meta.ticked] {
+            *moment = moment.saturating_add(by);
+        }
+    }
+
     pub(super) fn token(&self) -> Token {
         Token(self.meta.token)
     }

@@ -31,6 +31,9 @@ pub trait OnRedis: Step {
     ///
     /// # Errors
     /// [`StoreError`].
+    ///
+    /// # Cancel safety
+    /// A dropped call may have been carried out.
     fn send(&self, store: &RedisStore, inc: Incarnation)
     -> impl Future<Output = Result<Self::Answer>> + Send;
 }

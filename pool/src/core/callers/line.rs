@@ -139,7 +139,7 @@ impl Requests {
     /// lacks a right or the memory is full. That ends the requests that no earlier call may have carried out.
     fn failed(&mut self, ctx: &mut Ctx, kind: Kind, error: StoreError) -> Result<()> {
         let items = std::mem::take(&mut self.lines[kind as usize].in_flight);
-        let first = items.first().and_then(|to| self.open.get(to)).map(|request| request.key.clone());
+        let first = items.iter().find_map(|to| self.open.get(to)).map(|request| request.key.clone());
         let (whole, unanswered) = (items.len(), may_be_done(&error));
         let goes = |to: &ReplyTo| self.open.get(to).is_some_and(|request| request.may_be_done(kind));
         let (mut again, refused): (Vec<_>, Vec<_>) =

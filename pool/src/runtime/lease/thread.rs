@@ -1,8 +1,10 @@
 //! The thread itself: it sends renewals, looks at the leases, and outlives a panic of its own.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use futures::FutureExt;
 use metrics::{Gauge, Histogram};
 use tokio::sync::mpsc;
 
@@ -30,13 +32,18 @@ pub(crate) struct LeaseThread {
 }
 
 impl LeaseThread {
-    /// Starts the thread. In the paused time of a test it is a task.
+    /// Starts the thread. In the paused time of a test it is a task, whose panic gives up all leases, too.
     ///
     /// # Errors
     /// The system gives no thread or no event queue.
     pub(crate) fn spawn(self) -> std::io::Result<()> {
         if clock::follows_a_test() {
-            tokio::spawn(async move { self.run().await });
+            tokio::spawn(async move {
+                while let Err(panic) = AssertUnwindSafe(self.run()).catch_unwind().await {
+                    self.failed(&*panic);
+                    tokio::time::sleep(tick(self.leases.timing())).await;
+                }
+            });
             return Ok(());
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -50,13 +57,17 @@ impl LeaseThread {
     /// their leases must be watched.
     pub(super) fn watched(&self, run: impl Fn()) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(&run)) {
-            for worker in self.leases.give_up_all() {
-                let _ = self.inputs.send(Input::LeaseLost(worker));
-            }
-            let error = panicked(&*panic);
-            tracing::error!(node = %self.node, error, "the lease thread failed: all workers give up their jobs");
+            self.failed(&*panic);
             std::thread::sleep(tick(self.leases.timing()));
         }
+    }
+
+    fn failed(&self, panic: &(dyn Any + Send)) {
+        for worker in self.leases.give_up_all() {
+            let _ = self.inputs.send(Input::LeaseLost(worker));
+        }
+        let error = panicked(panic);
+        tracing::error!(node = %self.node, error, "the lease thread failed: all workers give up their jobs");
     }
 
     pub(super) async fn run(&self) {

@@ -84,7 +84,7 @@ impl MemoryStore {
     }
 
     /// A store for a test whose time is paused, by `#[tokio::test(start_paused = true)]`. The clock begins at 2026-01-01 00:00
-    /// UTC. The nodes that join it in this test follow the time of the test's runtime, in which an hour of
+    /// UTC. All nodes that join in this test follow the time of the test's runtime, in which an hour of
     /// waiting takes no hour. So do their leases. Handlers may wait for nothing outside of the
     /// runtime. Needs the feature `test-util`, as the three below do.
     ///
