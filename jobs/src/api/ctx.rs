@@ -20,8 +20,8 @@ use crate::model::record::Record;
 use crate::runtime::attesting::Behind;
 use crate::runtime::execution::Execution;
 #[cfg(feature = "cron")]
-use crate::store::{Data, SettleJobs};
-use crate::store::{Settle, SettleReply, Settling};
+use crate::store::Data;
+use crate::store::{Settle, SettleJobs, SettleReply, Settling};
 
 /// An execution of a job. Cheap to clone.
 #[derive(Clone)]

@@ -32,9 +32,11 @@ use crate::runtime::hearer::Ears;
 use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
 use crate::runtime::thread::Thread;
-use crate::store::{
-    AddMode, Kind, Lane, MemoryStore, NewJob, ReadTime, Request, Steer, SteerJobs, SteerReply, Store,
-};
+#[cfg(feature = "cron")]
+use crate::store::ReadTime;
+#[cfg(feature = "sim")]
+use crate::store::Store;
+use crate::store::{AddMode, Kind, Lane, MemoryStore, NewJob, Request, Steer, SteerJobs, SteerReply};
 
 /// How long a call waits for the store.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
