@@ -20,7 +20,7 @@ const MOMENT: Duration = Duration::from_micros(100);
 struct Followed {
     runtime: Id,
     since: Instant,
-    /// How many numbers it has given.
+    /// How many numbers were given.
     numbers: u64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn time() -> Option<Duration> {
     followed().map(|followed| BEGIN + followed.since.elapsed())
 }
 
-/// A thread that runs one test after another follows the runtime of this test, or none.
+/// What this thread follows, if it runs the test that began to follow. A thread may run several tests, one after another.
 fn followed() -> Option<Followed> {
     let followed = FOLLOWED.get()?;
     let here = Handle::try_current().ok()?;

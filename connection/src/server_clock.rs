@@ -24,9 +24,11 @@ impl ServerClock {
         (self.time)().saturating_add(self.skipped.load(Ordering::Relaxed))
     }
 
-    /// Puts the clock forward.
+    /// Puts the clock forward, at most to the last moment that it can tell.
     pub fn skip(&self, time: Duration) {
-        self.skipped.fetch_add(millis(time), Ordering::Relaxed);
+        let _ = self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |skipped| {
+            Some(skipped.saturating_add(millis(time)))
+        });
     }
 
     /// Puts the clock forward to this moment. A moment that has passed changes nothing.
@@ -68,5 +70,8 @@ mod tests {
         assert_eq!(clock.now(), 5_000);
         clock.clone().skip(Duration::from_millis(7));
         assert_eq!(clock.now(), 5_007);
+        clock.skip(Duration::MAX);
+        clock.skip(Duration::from_secs(1));
+        assert_eq!(clock.now(), u64::MAX);
     }
 }

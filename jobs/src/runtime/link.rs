@@ -68,7 +68,7 @@ struct Own {
     declared_in: Incarnation,
 }
 
-/// What a node sends to the store in an incarnation: a step, alone or behind what the data may have to learn first.
+/// A call of a node in an incarnation: a step, alone or behind others that remind the data of executions.
 pub(crate) trait Call: Sync {
     type Answer;
 

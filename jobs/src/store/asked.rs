@@ -13,15 +13,14 @@ letters! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum AddMode {
-        /// The one that is there stays as it is.
+        /// The job stays as it is.
         #[default]
         b'k': Keep,
-        /// One that waits gets the new time and data; one that runs runs once more after this run; one that has ended is
-        /// there anew.
+        /// A waiting job gets the new time and data. A running job runs once more after this run. An ended job begins anew.
         b'a': Again,
-        /// As [`Again`](Self::Again), but one that waits for the same time stays as it is.
+        /// As [`Again`](Self::Again), but a job that waits for the same time stays as it is.
         b's': Schedule,
-        /// One that waits gets the new time and data; any other one stays as it is.
+        /// A waiting job gets the new time and data, and all others stay as they are.
         b'r': Replace,
         /// As [`Schedule`](Self::Schedule), but nothing is added where there is no job. A job keeps its data when these are
         /// empty.
@@ -167,7 +166,7 @@ letters! {
     pub enum AddReply {
         /// It is there.
         b'A': Added,
-        /// A job with this id was there, and stays as it is. A child that this life of its parent had is there, too.
+        /// A job with this id exists, and stays as it is. So does a child that this life of the parent has had.
         b'E': Exists,
         /// It waits for the same time, and the mode changes nothing else: nothing was written.
         b'S': Same,

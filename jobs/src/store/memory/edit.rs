@@ -1,4 +1,4 @@
-//! What a step does to the data: places that jobs leave and enter, and the groups, wake-ups and news that follow.
+//! The changes of a step: places that jobs leave and enter, and the groups, wake-ups and news that follow.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -64,7 +64,7 @@ pub(super) struct Stir {
     pub(super) owners: Vec<String>,
 }
 
-/// What a step does to the data, before and after its own changes.
+/// The data in the hands of a step, with all that its changes bring about.
 pub struct Edit<'a> {
     pub(super) state: &'a mut State,
     pub(super) now: u64,
@@ -98,7 +98,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The same on the blessed server, and on no other one.
+    /// Checks the incarnation, and that this is the blessed server.
     pub(super) fn is_blessed_in(&self, inc: Incarnation) -> Result<()> {
         if self.state.server != self.state.blessed {
             return Err(StoreError::OtherServer { identity: server_name(self.state.server) });
