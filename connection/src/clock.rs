@@ -19,6 +19,14 @@ pub fn since_boot() -> Duration {
     duration(clock_gettime(ClockId::Boottime))
 }
 
+/// Whether this thread follows the paused time of a test: a node then runs on the test's runtime, whose time is its own.
+pub fn follows_a_test() -> bool {
+    #[cfg(feature = "test-util")]
+    return crate::paused::is_followed();
+    #[cfg(not(feature = "test-util"))]
+    false
+}
+
 /// For how long the machine was suspended since its boot: what [`Instant`](std::time::Instant) does not count. Exact to a
 /// millisecond, unless the thread is interrupted again and again.
 pub fn suspended() -> Duration {

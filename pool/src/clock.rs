@@ -6,11 +6,3 @@ use crate::core::time::Time;
 pub(crate) fn now() -> Time {
     Time(u64::try_from(tenure_connection::since_boot().as_nanos()).unwrap_or(u64::MAX))
 }
-
-/// Whether this thread follows the paused time of a test: a node then runs on the test's runtime, whose time is its own.
-pub(crate) fn follows_a_test() -> bool {
-    #[cfg(feature = "test-util")]
-    return tenure_connection::paused::is_followed();
-    #[cfg(not(feature = "test-util"))]
-    false
-}

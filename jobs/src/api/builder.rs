@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_connection::Client;
+use tenure_connection::{Client, Thread, follows_a_test};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::flow::Flow;
@@ -18,7 +18,6 @@ use crate::model::queue::Settings;
 use crate::runtime::hearer::{self, Ears};
 use crate::runtime::keeper::{self, Keeper};
 use crate::runtime::link::{In, Link};
-use crate::runtime::thread::Thread;
 use crate::runtime::{adder, ticker};
 use crate::store::{Breakage, Declare, MemoryStore, ReadFigures, RedisStore, Store, StoreError};
 
@@ -126,10 +125,7 @@ impl JobsBuilder {
                 let client = client.with_name(&format!("{node} jobs"));
                 (Arc::new(RedisStore::open(&client, &set)), own_thread()?)
             }
-            #[cfg(feature = "test-util")]
-            Backend::Memory(store) if tenure_connection::paused::is_followed() => {
-                (Arc::new(store), Thread::here())
-            }
+            Backend::Memory(store) if follows_a_test() => (Arc::new(store), Thread::here()),
             Backend::Memory(store) => (Arc::new(store), own_thread()?),
             #[cfg(feature = "sim")]
             Backend::Given(store) => (store, Thread::here()),

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tenure_connection::Client;
+use tenure_connection::{Client, Thread};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -31,7 +31,6 @@ use crate::runtime::filling::one_call;
 use crate::runtime::hearer::Ears;
 use crate::runtime::keeper::Keeper;
 use crate::runtime::link::{Call, Link};
-use crate::runtime::thread::Thread;
 #[cfg(feature = "cron")]
 use crate::store::ReadTime;
 #[cfg(feature = "sim")]

@@ -18,5 +18,4 @@ pub(crate) mod keeper;
 pub(crate) mod link;
 pub(crate) mod metrics;
 pub(crate) mod taker;
-pub(crate) mod thread;
 pub(crate) mod ticker;

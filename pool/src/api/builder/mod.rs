@@ -6,8 +6,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_connection::{Thread, follows_a_test};
+
 use crate::api::node::{Limit, Node, Shard, shards};
-use crate::clock::follows_a_test;
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
@@ -19,7 +20,6 @@ use crate::model::settings::{Given, InvalidSetting, Settings, ShardId};
 use crate::model::trace::{JobSpanHook, TraceContext};
 use crate::mutation::{Mutation, Mutations};
 use crate::runtime::actors::Beside;
-use crate::runtime::thread::EngineThread;
 use crate::store::{Store, StoreError};
 pub use backend::Backend;
 
@@ -359,11 +359,11 @@ impl NodeBuilder {
     }
 
     /// A thread of this name, or the present runtime for a client, and in the paused time of a test.
-    pub(crate) fn thread(&self, name: String) -> Result<EngineThread, StoreError> {
+    pub(crate) fn thread(&self, name: String) -> Result<Thread, StoreError> {
         if self.client_only || follows_a_test() || self.broken.has(Mutation::EngineAtHome) {
-            return Ok(EngineThread::home());
+            return Ok(Thread::here());
         }
-        EngineThread::start(name).map_err(|error| StoreError::NotExecuted(Arc::new(error)))
+        Thread::start(name).map_err(|error| StoreError::NotExecuted(Arc::new(error)))
     }
 
     /// The settings that the node runs with.

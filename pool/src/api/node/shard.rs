@@ -1,10 +1,12 @@
 //! One process's part in one shard of a pool: its engine, its leases, and how other code calls them.
 
+use std::any::Any;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tenure_connection::Thread;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
@@ -22,13 +24,13 @@ use crate::model::event::News;
 use crate::model::id::{DispatchId, Incarnation, NodeName, PoolName, Revision, WorkerId, check_meta};
 use crate::model::policy::FencePolicy;
 use crate::model::settings::Settings;
+use crate::runtime::actor::panicked;
 use crate::runtime::actors::Beside;
 use crate::runtime::driver::{Driver, Message, Watched};
 use crate::runtime::health::HealthRecord;
 use crate::runtime::lease::{LeaseThread, Leases, Saying};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::room::Room;
-use crate::runtime::thread::EngineThread;
 use crate::store::{Refusal, Store, StoreError};
 
 /// How many commands may wait for the shard before callers must wait.
@@ -81,7 +83,7 @@ impl Shard {
         pool: PoolName,
         config: Config,
         store: Store,
-        thread: EngineThread,
+        thread: Thread,
         policy: FencePolicy,
         beside: Beside,
         limit: Limit,
@@ -115,7 +117,7 @@ impl Shard {
         pool: PoolName,
         config: Config,
         store: &Store,
-        thread: EngineThread,
+        thread: Thread,
         policy: FencePolicy,
         beside: Beside,
         mut metrics: Metrics,
@@ -146,7 +148,8 @@ impl Shard {
         let driver = Driver::new(config, seed, store.clone(), leases.clone(), inputs, watched, home);
         let ended = {
             let (pool, node, health) = (pool.clone(), name.clone(), health.clone());
-            move |panic: Option<String>| {
+            move |panic: Option<Box<dyn Any + Send>>| {
+                let panic = panic.map(|panic| panicked(&*panic));
                 if let Some(error) = &panic {
                     tracing::error!(%pool, %node, error, "the engine failed: the node has ended, and its jobs move when its leases end");
                 }

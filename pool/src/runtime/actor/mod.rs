@@ -455,7 +455,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// The message of a panic.
-pub(super) fn panicked(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> String {
     let what =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     cut(format!("panicked: {}", what.unwrap_or("with no message")))

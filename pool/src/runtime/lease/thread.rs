@@ -37,7 +37,7 @@ impl LeaseThread {
     /// # Errors
     /// The system gives no thread or no event queue.
     pub(crate) fn spawn(self) -> std::io::Result<()> {
-        if clock::follows_a_test() {
+        if tenure_connection::follows_a_test() {
             tokio::spawn(async move {
                 while let Err(panic) = AssertUnwindSafe(self.run()).catch_unwind().await {
                     self.failed(&*panic);

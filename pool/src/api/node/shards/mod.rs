@@ -12,6 +12,8 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
+
 pub(crate) use probe::SOON;
 pub(crate) use probe::{Probe, Seen, is_silence, no_answer};
 
@@ -19,6 +21,7 @@ use super::Shard;
 use super::joining::Limit;
 use crate::api::builder::NodeBuilder;
 use crate::error::Error;
+use crate::runtime::actor::panicked;
 use joining::Joining;
 use supervisor::supervise;
 
@@ -31,9 +34,12 @@ pub(crate) async fn join(node: NodeBuilder, count: u32, limit: Limit) -> Result<
     loop {
         if let Some(shards) = joining.attempt().await? {
             // The thread ends when the shards have ended.
-            let ended = |panic: Option<String>| {
-                if let Some(error) = panic {
-                    tracing::error!(error, "the guard failed: another number of shards goes unnoticed here");
+            let ended = |panic: Option<Box<dyn Any + Send>>| {
+                if let Some(panic) = panic {
+                    tracing::error!(
+                        error = panicked(&*panic),
+                        "the guard failed: another number of shards goes unnoticed here"
+                    );
                 }
             };
             thread.drive(supervise(shards.iter().map(Shard::overseen).collect()), ended);
