@@ -82,14 +82,15 @@ impl Arena {
         nodes: usize,
         workers: usize,
     ) -> Result<(), Error> {
-        let up = self.up();
+        let up = self.up().await?;
         let pool = &self.pool;
         let names: Vec<_> =
             (self.processes..self.processes + processes).map(|n| format!("node-{n}")).collect();
         let started = names.iter().map(|name| WorkerProcess::start(pool, name, nodes, workers));
         self.workers.extend(try_join_all(started).await?);
         self.processes += processes;
-        let joined = async || self.up() == up + processes * nodes * workers;
+        let all = up + processes * nodes * workers;
+        let joined = async || self.up().await.is_ok_and(|now| now == all);
         Ok(within(PATIENCE, "the workers to be in the ring", joined).await?)
     }
 
@@ -102,8 +103,9 @@ impl Arena {
     }
 
     /// Workers in the ring.
-    pub(crate) fn up(&self) -> usize {
-        self.producer.workers().iter().filter(|worker| worker.state == MemberState::Up).count()
+    pub(crate) async fn up(&self) -> Result<usize, Error> {
+        let workers = self.producer.inspect().workers().await?;
+        Ok(workers.iter().filter(|worker| worker.state == MemberState::Up).count())
     }
 
     /// The numbers of `count` unused keys.
@@ -206,7 +208,7 @@ impl Arena {
 
     /// All jobs.
     pub(crate) async fn jobs(&self) -> Result<Vec<JobInfo>, Error> {
-        Ok(self.producer.jobs().await?)
+        Ok(self.producer.inspect().jobs().await?)
     }
 }
 

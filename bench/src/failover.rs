@@ -62,7 +62,9 @@ async fn death(options: &Options, ttl_ms: u64, jobs: u64) -> Result<Death, Error
     let victim = arena.workers.remove(0);
     let its: BTreeSet<_> = arena
         .producer
+        .inspect()
         .workers()
+        .await?
         .into_iter()
         .filter(|worker| worker.node.starts_with("node-0-"))
         .map(|worker| worker.id)

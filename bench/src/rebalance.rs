@@ -33,12 +33,14 @@ async fn repetition(options: &Options, jobs: u64) -> Result<(Moves, BTreeSet<u64
     let mut arena =
         Arena::with(options, |pool| (pool.logs, pool.stable_after_ms) = (true, STABLE_MS)).await?;
     arena.fill(jobs).await?;
-    let before: BTreeSet<_> = arena.producer.workers().iter().map(|worker| worker.id.0).collect();
+    let before: BTreeSet<_> =
+        arena.producer.inspect().workers().await?.iter().map(|worker| worker.id.0).collect();
     for worker in &mut arena.workers {
         worker.events().await?;
     }
     arena.add_processes(1, 1).await?;
-    let newcomers: BTreeSet<_> = arena.producer.workers().iter().map(|worker| worker.id.0).collect();
+    let newcomers: BTreeSet<_> =
+        arena.producer.inspect().workers().await?.iter().map(|worker| worker.id.0).collect();
     let newcomers = &newcomers - &before;
     arena.at_rest().await?;
     Ok((Moves::of(arena.events().await?), newcomers))

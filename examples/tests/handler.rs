@@ -35,7 +35,14 @@ async fn pool(feed: SocketAddr, history: Option<Arc<History>>) -> (Node, FeedNod
     let node = join(store.clone().into(), "feeds", "conductor", &timings()).await.unwrap();
     let workers = FeedNode::start(store.into(), "feeds", "n1", &timings(), feed, history).await.unwrap();
     eventually(PATIENCE, "both workers are in the ring", async || {
-        let up = node.workers().iter().filter(|worker| worker.state == MemberState::Up).count();
+        let up = node
+            .inspect()
+            .workers()
+            .await
+            .unwrap()
+            .iter()
+            .filter(|worker| worker.state == MemberState::Up)
+            .count();
         up == WORKERS
     })
     .await;
@@ -62,7 +69,7 @@ async fn a_job_is_a_connection_that_beats_hears_and_ends() {
     })
     .await;
     node.stop_job("acme").await.unwrap();
-    eventually(PATIENCE, "the job ends", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job ends", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     let standing = acme(&mut control).await.unwrap();
     assert!(!standing.connected, "the connection has ended before the job is given up");
 }
@@ -78,7 +85,7 @@ async fn a_node_that_crashes_breaks_its_connections_off() {
         acme(&mut control).await.is_some_and(|s| !s.connected)
     })
     .await;
-    assert_eq!(node.jobs().await.unwrap().len(), 1, "the pool was told nothing");
+    assert_eq!(node.inspect().jobs().await.unwrap().len(), 1, "the pool was told nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +107,7 @@ async fn a_history_has_both_ends_of_every_attendance() {
     let (node, workers) = pool(server.address(), Some(history.clone())).await;
     node.dispatch(("acme", payload())).await.unwrap();
     node.stop_job("acme").await.unwrap();
-    eventually(PATIENCE, "the job ends", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job ends", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     node.dispatch(("acme", payload())).await.unwrap();
     workers.crash();
     eventually(PATIENCE, "the connection is cut", async || history.entries().len() >= 4).await;

@@ -29,10 +29,10 @@ pub use api::figures::{Figures, WorkerJobs};
 pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::inspector::Inspector;
 pub use api::inspector::follow::EventFollower;
-pub use api::listing::{Cursor, JobInfo, NodeInfo, Page, WorkerInfo};
+pub use api::listing::{Cursor, JobInfo, NodeInfo, Owner, Page, WaitingNotification, WorkerInfo};
 pub use api::node::{
-    AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, NotifyJob, Owner, Shutdown,
-    ShutdownReport, Steer, StopJob, Update, Wait, WaitingNotification,
+    AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, NotifyJob, Shutdown,
+    ShutdownReport, Steer, StopJob, Update, Wait,
 };
 pub use api::overview::Overview;
 pub use api::parked::{ParkedJob, Unparked};

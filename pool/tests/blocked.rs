@@ -112,7 +112,7 @@ async fn a_process_that_is_blocked_keeps_its_jobs_and_hurts_no_other() {
     let mut processes: BTreeMap<_, _> =
         NAMES.iter().map(|&name| (name.to_owned(), Process::start(name, &server.url()))).collect();
     eventually(PATIENCE, "all workers to be up", async || {
-        let workers = caller.workers();
+        let workers = caller.inspect().workers().await.unwrap();
         if workers.iter().filter(|w| w.slot.is_some()).count() == 3 { Ok(()) } else { Err(workers) }
     })
     .await;
@@ -121,7 +121,8 @@ async fn a_process_that_is_blocked_keeps_its_jobs_and_hurts_no_other() {
         caller.dispatch((key.as_str(), "")).await.unwrap();
     }
     let owners = async || {
-        let (jobs, workers) = (caller.jobs().await.unwrap(), caller.workers());
+        let (jobs, workers) =
+            (caller.inspect().jobs().await.unwrap(), caller.inspect().workers().await.unwrap());
         let node = |owner| workers.iter().find(|w| Some(w.id) == owner).map(|w| w.node.clone());
         jobs.into_iter()
             .map(|job| (job.key.to_string(), (node(job.owner), job.token)))

@@ -64,14 +64,14 @@ async fn a_payload_that_aborts_its_process_is_parked_alone() {
             crashes += 1;
             child = start();
         }
-        matches!(watcher.job("culprit").await, Ok(Some(job)) if job.state == JobState::Parked)
+        matches!(watcher.inspect().job("culprit").await, Ok(Some(job)) if job.state == JobState::Parked)
     })
     .await;
-    let parked = watcher.parked().await.unwrap();
+    let parked = watcher.inspect().parked().await.unwrap();
     let parked: Vec<_> = parked.iter().map(|job| job.key.to_string()).collect();
     assert_eq!(parked, ["culprit"], "after {crashes} crashes");
     eventually(PATIENCE, "all others to run", async || {
-        let jobs = watcher.jobs().await.unwrap_or_default();
+        let jobs = watcher.inspect().jobs().await.unwrap_or_default();
         jobs.iter().filter(|job| job.state == JobState::Running).count() == BYSTANDERS
     })
     .await;

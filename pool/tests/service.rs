@@ -51,8 +51,9 @@ fn stubborn(allowed: &Arc<Semaphore>) -> impl JobHandler + use<> {
 }
 
 async fn owner(node: &Node, key: &str) -> Option<String> {
-    let job = node.job(key).await.unwrap()?;
-    let worker = node.workers().into_iter().find(|worker| Some(worker.id) == job.owner)?;
+    let job = node.inspect().job(key).await.unwrap()?;
+    let worker =
+        node.inspect().workers().await.unwrap().into_iter().find(|worker| Some(worker.id) == job.owner)?;
     (job.state == JobState::Running).then_some(worker.node)
 }
 
@@ -105,8 +106,8 @@ async fn a_signal_hands_off_the_jobs_of_all_shards() {
     let report = serving.await.unwrap().unwrap();
     assert!(report.complete && report.left.is_empty(), "{report:?}");
     eventually(PATIENCE, "every job to move", async || {
-        let workers = stays.workers();
-        let jobs = stays.jobs().await.unwrap();
+        let workers = stays.inspect().workers().await.unwrap();
+        let jobs = stays.inspect().jobs().await.unwrap();
         let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
         running == 20 && workers.len() == 3 && workers.iter().all(|w| w.node == "stays")
     })
@@ -140,7 +141,12 @@ async fn a_second_signal_drops_everything_at_once() {
     node.dispatch(("key", "")).await.unwrap();
     tell(Signal::TERM);
     eventually(PATIENCE, "the node to leave", async || {
-        node.workers().iter().all(|worker| worker.state == tenure_pool::MemberState::Draining)
+        node.inspect()
+            .workers()
+            .await
+            .unwrap()
+            .iter()
+            .all(|worker| worker.state == tenure_pool::MemberState::Draining)
     })
     .await;
     // The same signal once more, as from a supervisor that sends it to the process and to its group.

@@ -84,7 +84,7 @@ async fn a_consumer_whose_node_has_crashed_skips_nothing() {
     // The owner is who has done the last one.
     let owner = eventually(PATIENCE, "an owner", async || {
         log.append([0]);
-        let owner = first.owner("acme").await.ok().flatten()?.node?;
+        let owner = first.inspect().owner("acme").await.ok().flatten()?.node?;
         let last = done.lock().unwrap().last()?.0.clone();
         (last == owner).then_some(owner)
     })
@@ -221,10 +221,10 @@ async fn a_consumer_that_can_never_go_on_has_its_key_parked() {
     node.dispatch(("acme", "")).restart(RestartPolicy::OnFailure).await.unwrap();
     log.append([1, 2, 13, 4]);
     eventually(PATIENCE, "the key to be parked", async || {
-        node.parked().await.unwrap().iter().any(|parked| parked.key == "acme")
+        node.inspect().parked().await.unwrap().iter().any(|parked| parked.key == "acme")
     })
     .await;
-    let kept = node.checkpoint_of("acme").await.unwrap().unwrap();
+    let kept = node.inspect().checkpoint_of("acme").await.unwrap().unwrap();
     assert_eq!(kept.bytes(), "sequence 1 2", "its progress stays before the bad job");
     node.close().await.unwrap();
 }

@@ -177,7 +177,7 @@ impl Arena {
     /// Waits until the workers of all nodes are in the ring.
     async fn all_up(&self) -> Result<()> {
         let up = async || {
-            let infos = self.node.workers();
+            let infos = self.node.inspect().workers().await.map_err(|error| error.to_string())?;
             let count = |name: &str| infos.iter().filter(|it| it.node == name && it.slot.is_some()).count();
             let away: Vec<_> =
                 self.nodes.iter().map(|it| it.guard.name()).filter(|it| count(it) < WORKERS).collect();
@@ -344,7 +344,7 @@ impl Arena {
         let mut away = keys.to_vec();
         let at = boottime_ns();
         let all_run = async || {
-            let Ok(jobs) = self.node.jobs().await else { return Err("nobody knows".to_owned()) };
+            let Ok(jobs) = self.node.inspect().jobs().await else { return Err("nobody knows".to_owned()) };
             away = Vec::new();
             for key in keys {
                 let job = jobs.iter().find(|job| job.key.as_bytes() == key.as_bytes());

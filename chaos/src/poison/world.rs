@@ -87,15 +87,15 @@ impl Side {
             node.ready(PATIENCE).await?;
         }
         // Jobs that come later stay where they are: none moves by itself while all is watched.
-        within(PATIENCE, "all workers to be in the ring", async || side.is_whole()).await?;
+        within(PATIENCE, "all workers to be in the ring", async || side.is_whole().await).await?;
         side.ensure(&side.keys).await;
         within(PATIENCE, "all jobs to run", async || side.all_run(&side.keys).is_ok_and(|all| all)).await?;
         Ok(side)
     }
 
     /// Whether all workers of all nodes are in the ring.
-    fn is_whole(&self) -> bool {
-        let workers = self.caller.workers();
+    async fn is_whole(&self) -> bool {
+        let workers = self.caller.inspect().workers().await.unwrap_or_default();
         let up = workers.iter().filter(|worker| worker.state == MemberState::Up).count();
         up == self.nodes.len() * WORKERS
     }

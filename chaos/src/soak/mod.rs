@@ -134,7 +134,7 @@ fn nearly_all(samples: usize, time: Duration) -> bool {
 
 async fn await_all_running(node: &Node, jobs: usize) -> Result<()> {
     let all_run = within(SETTLED, "all jobs to run", async || {
-        let listed = node.jobs().await.unwrap_or_default();
+        let listed = node.inspect().jobs().await.unwrap_or_default();
         listed.len() == jobs && listed.iter().all(|job| job.state == JobState::Running)
     });
     Ok(all_run.await?)

@@ -304,10 +304,11 @@ async fn at_rest(
 /// All jobs and their tokens, if each is run by a live worker and no notification waits; otherwise the missing
 /// condition.
 async fn running(watcher: &Node, arena: &Arena) -> std::result::Result<BTreeMap<String, u64>, String> {
-    let workers = watcher.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
-    let up: BTreeSet<_> = workers.map(|worker| worker.id).collect();
-    let jobs =
-        watcher.jobs().await.map_err(|error| format!("the jobs cannot be read: {}", describe(&error)))?;
+    let unread = |error| format!("the pool cannot be read: {}", describe(&error));
+    let workers = watcher.inspect().workers().await.map_err(unread)?;
+    let up = workers.iter().filter(|worker| worker.state == MemberState::Up);
+    let up: BTreeSet<_> = up.map(|worker| worker.id).collect();
+    let jobs = watcher.inspect().jobs().await.map_err(unread)?;
     let runs =
         |job: &JobInfo| job.state == JobState::Running && job.owner.is_some_and(|owner| up.contains(&owner));
     let waiting = format!("tenure:{{{POOL}}}:notifications");

@@ -82,7 +82,8 @@ pub(super) async fn drain(
     let worker = names[random.random_range(0..names.len())].clone();
     let (name, meta) = (node.name().to_owned(), worker_meta(&worker));
     let is_it = |info: &WorkerInfo| info.node == name && info.meta == meta;
-    let Some(info) = operator.workers().into_iter().find(is_it) else {
+    let known = async || operator.inspect().workers().await.unwrap_or_default();
+    let Some(info) = known().await.into_iter().find(is_it) else {
         arena.leave(node).await?;
         return Ok(false);
     };
@@ -93,10 +94,10 @@ pub(super) async fn drain(
         answer => answer.map(|()| taken = true),
     });
     let mut happened = drained.await && taken;
-    let is_gone = async || operator.workers().into_iter().all(|member| member.id != info.id);
+    let is_gone = async || known().await.iter().all(|member| member.id != info.id);
     match within(PATIENCE, "a worker that was drained from elsewhere to be gone", is_gone).await {
         Ok(()) => {
-            happened &= !operator.workers().iter().any(is_it);
+            happened &= !known().await.iter().any(is_it);
             if happened {
                 arena.history.record(Event::Drained { worker });
             }

@@ -146,7 +146,7 @@ impl User {
         match (key.known, chance) {
             _ if only_submit => key.submit(node, books).await,
             // The answer does not matter: no job is ever parked here.
-            (_, 99) => drop(timeout(DEADLINE, node.parked()).await),
+            (_, 99) => drop(timeout(DEADLINE, node.inspect().parked()).await),
             (Known::Gone, 0..30) => key.submit(node, books).await,
             // A dispatch of an existing job is refused.
             (Known::Gone, _) | (Known::Lives, 0..5) => key.dispatch(node, books).await,

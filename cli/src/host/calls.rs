@@ -155,7 +155,7 @@ impl Op {
             let limit = request.limit.unwrap_or(LISTED).clamp(1, LISTED_MAX);
             let cursor = request.next.map(|next| next.parse()).transpose();
             let cursor = cursor.map_err(|_| Failed::usage("next is no place in a list"))?;
-            let page = node.jobs_page(cursor, limit).await?;
+            let page = node.inspect().jobs_page(cursor, limit).await?;
             done.jobs = Some(page.items.iter().map(Info::of).collect());
             done.next = page.next.map(|next| next.to_string());
             return Ok(done);
@@ -188,7 +188,7 @@ impl Op {
                 let answer = if request.idempotent { ask.idempotent().await } else { ask.await }?;
                 done.body = Body::of(&answer);
             }
-            Self::Get => done.job = node.job(key).await?.as_ref().map(Info::of),
+            Self::Get => done.job = node.inspect().job(key).await?.as_ref().map(Info::of),
             Self::List => {}
         }
         Ok(done)

@@ -70,7 +70,7 @@ impl JobHandler for Shared {
         };
         // It has gone.
         let Ok(_permit) = permit else { return Start::Elsewhere };
-        let Ok(shard) = handler.node.shard_of(job.key()) else { return Start::Elsewhere };
+        let Ok(shard) = handler.node.inspect().shard_of(job.key()) else { return Start::Elsewhere };
         let (held, waits, lease) = match link.hold((shard, job.worker()), &job) {
             Ok(held) => held,
             Err(NotHeld::Over) => return Start::Elsewhere,

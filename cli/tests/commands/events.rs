@@ -57,7 +57,10 @@ async fn the_history_of_a_key_ends_with_where_it_is() {
     let history = eventually(PATIENCE, "what was asked for", noted).await;
     assert_eq!((&history["key"], &history["explain"]["state"]), (&json!("acme"), &json!("parked")));
     assert_eq!(history["explain"]["why"], json!("parked"));
-    assert_eq!(history["explain"]["former_worker"], json!(world.node.workers()[0].id.0));
+    assert_eq!(
+        history["explain"]["former_worker"],
+        json!(world.node.inspect().workers().await.unwrap()[0].id.0)
+    );
     let text = printed(&world.run(&["history", "acme"]).await.success());
     assert!(text.contains("park: bad feed") && text.contains("here because an operator parked it"), "{text}");
     assert_eq!(status(&world.run(&["history", "nobody"]).await), Some(3));
@@ -114,7 +117,16 @@ async fn a_worker_that_is_asked_to_end_notes_that_it_left() {
     let output = std::process::Stdio::piped();
     let mut worker =
         command.stdin(std::process::Stdio::null()).stdout(output).kill_on_drop(true).spawn().unwrap();
-    let up = async || world.node.workers().iter().any(|it| it.node == "leaver" && it.slot.is_some());
+    let up = async || {
+        world
+            .node
+            .inspect()
+            .workers()
+            .await
+            .unwrap()
+            .iter()
+            .any(|it| it.node == "leaver" && it.slot.is_some())
+    };
     eventually(PATIENCE, "the worker to be up", up).await;
     let pid = rustix::process::Pid::from_raw(worker.id().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

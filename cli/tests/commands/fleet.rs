@@ -85,14 +85,14 @@ async fn a_forecast_is_what_then_happens() {
     assert!(jobs == 40 && moves > 0 && moves < 40, "{forecast}");
     let done = world.run(&["simulate", "--add", "1", "--max-moves", "0.1%"]).await;
     assert_eq!(status(&done), Some(6), "more would move");
-    let before = world.node.jobs().await.unwrap();
+    let before = world.node.inspect().jobs().await.unwrap();
     let third = world.add_worker().await;
     eventually(PATIENCE, "the moves", async || {
-        let jobs = world.node.jobs_of(&third, None, 100).await.unwrap();
+        let jobs = world.node.inspect().jobs_of(&third, None, 100).await.unwrap();
         jobs.len() as u64 == moves
     })
     .await;
-    let after = world.node.jobs().await.unwrap();
+    let after = world.node.inspect().jobs().await.unwrap();
     let moved = before.iter().zip(&after).filter(|(was, is)| was.owner != is.owner).count();
     assert_eq!(moved as u64, moves, "key by key");
     assert_eq!(status(&world.run(&["simulate", "--remove", "none"]).await), Some(3));
@@ -108,20 +108,23 @@ async fn a_node_is_drained_as_it_was_forecast() {
     }
     let would = world.json(&["drain", "n2", "--dry-run"]).await;
     let moves = would["moves"].as_u64().unwrap();
-    assert_eq!(other.workers().len(), 2);
+    assert_eq!(other.inspect().workers().await.unwrap().len(), 2);
     let done = world.run(&["drain", "n2"]).await;
     assert_eq!(status(&done), Some(2));
     assert!(said(&done).contains("workers to drain: 1"), "{}", said(&done));
-    let before = world.node.jobs().await.unwrap();
+    let before = world.node.inspect().jobs().await.unwrap();
     let done = world.run(&["drain", "n2", "--yes", "--wait"]).await.success();
     assert_eq!(printed(&done), "workers that have gone: 1\n");
-    eventually(PATIENCE, "the node to hear of it", async || world.node.workers().len() == 1).await;
+    eventually(PATIENCE, "the node to hear of it", async || {
+        world.node.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
     eventually(PATIENCE, "all to run on n1", async || {
-        let jobs = world.node.jobs().await.unwrap();
+        let jobs = world.node.inspect().jobs().await.unwrap();
         jobs.iter().all(|job| job.node.as_deref() == Some("n1"))
     })
     .await;
-    let after = world.node.jobs().await.unwrap();
+    let after = world.node.inspect().jobs().await.unwrap();
     let moved = before.iter().zip(&after).filter(|(was, is)| was.owner != is.owner).count();
     assert_eq!(moved as u64, moves);
     assert_eq!(status(&world.run(&["drain", "n9", "--yes"]).await), Some(3));
@@ -165,7 +168,7 @@ async fn a_wait_for_moves_ends_when_the_last_one_has_started() {
     let (other, go) = (world.another("n2").await, Arc::new(Semaphore::new(0)));
     let slow = other.add_worker(Slow(go.clone())).await.unwrap();
     let moved = async || {
-        let jobs = world.node.jobs().await.unwrap();
+        let jobs = world.node.inspect().jobs().await.unwrap();
         let runs = jobs.iter().all(|job| job.state == JobState::Running);
         let id = slow.info()?.id;
         (runs && jobs.iter().any(|job| job.owner == Some(id))).then_some(())
@@ -239,7 +242,14 @@ async fn schedules_are_listed_with_their_holders() {
     let world = World::new().await;
     let ticker = world.node.ticker("beat", Duration::from_secs(60)).await.unwrap();
     eventually(PATIENCE, "its turn to be taken", async || {
-        world.node.schedules().await.unwrap().first().is_some_and(|schedule| schedule.holder.is_some())
+        world
+            .node
+            .inspect()
+            .schedules()
+            .await
+            .unwrap()
+            .first()
+            .is_some_and(|schedule| schedule.holder.is_some())
     })
     .await;
     let list = world.json(&["schedules"]).await;

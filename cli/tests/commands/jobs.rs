@@ -14,7 +14,7 @@ async fn jobs_are_listed_by_key_for_people() {
     let table = printed(&world.run(&["ls"]).await.success());
     let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["KEY", "STATE", "WORKER", "NODE", "TOKEN", "ATT", "SINCE", "WHY"]);
-    let worker = world.node.workers()[0].id.to_string();
+    let worker = world.node.inspect().workers().await.unwrap()[0].id.to_string();
     for (row, key) in rows[1..].iter().zip(["acme", "hooli", "zenith"]) {
         assert_eq!(
             (row[0], row[1], row[2], row[3], row[5], row[7]),
@@ -39,7 +39,7 @@ async fn jobs_for_programs_have_versions_and_rfc_3339() {
     let list = world.json(&["ls"]).await;
     assert_eq!((&list["v"], &list["kind"]), (&json!(1), &json!("jobs")));
     let [acme, odd] = &list["items"].as_array().unwrap()[..] else { panic!("{list}") };
-    let worker = world.node.workers()[0].id.0;
+    let worker = world.node.inspect().workers().await.unwrap()[0].id.0;
     assert_eq!(
         (&acme["key"], &acme["key64"], &acme["state"]),
         (&json!("acme"), &json!(null), &json!("running"))

@@ -80,7 +80,7 @@ async fn a_hundred_thousand_jobs_are_listed_within_three_seconds() {
     let mut longest = list(&world, "queued", &[], JOBS).await;
     let worker = world.add_worker().await;
     eventually(PATIENCE, "all jobs to run", async || {
-        let figures = world.node.figures().await.unwrap();
+        let figures = world.node.inspect().figures().await.unwrap();
         figures.jobs == JOBS as u64 && figures.queued == 0 && figures.waiting == 0
     })
     .await;
@@ -101,7 +101,7 @@ async fn ten_thousand_keys_that_move_at_once_make_few_events() {
     crate::world::add_worker(&leaver).await;
     submit(&world.node, JOBS).await;
     let all_run = async |on: &str| {
-        let jobs = world.node.jobs().await.unwrap();
+        let jobs = world.node.inspect().jobs().await.unwrap();
         let run = |job: &JobInfo| job.state == JobState::Running && job.node.as_deref() == Some(on);
         jobs.len() == JOBS && jobs.iter().all(run)
     };

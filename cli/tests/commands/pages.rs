@@ -91,7 +91,7 @@ async fn the_page_for_the_person_on_call_shows_what_is_printed() {
         assert_eq!(program, "tenure");
         if command == "tenure ls --failing" {
             eventually(PATIENCE, "the job to wait for its next attempt", async || {
-                let job = world.node.job("acme").await.unwrap();
+                let job = world.node.inspect().job("acme").await.unwrap();
                 job.is_some_and(|job| job.state == JobState::Queued && job.attempts >= 4)
             })
             .await;

@@ -10,7 +10,7 @@ use tenure_testing::eventually;
 use crate::world::{PATIENCE, World, add_worker, assert, printed, said, status};
 
 async fn state(world: &World, key: &str) -> Option<JobState> {
-    world.node.job(key).await.unwrap().map(|job| job.state)
+    world.node.inspect().job(key).await.unwrap().map(|job| job.state)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +135,7 @@ async fn many_jobs_are_paused_and_those_of_them_resumed() {
 async fn a_job_is_bounced_to_another_worker_and_home() {
     let world = World::with_workers(2).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
-    let owner = async || world.node.job("acme").await.unwrap().unwrap().owner;
+    let owner = async || world.node.inspect().job("acme").await.unwrap().unwrap().owner;
     let home = owner().await;
     for (args, goes_home) in [(&["bounce", "acme"][..], false), (&["bounce", "acme", "--home"], true)] {
         world.run(args).await.success();
@@ -177,7 +177,7 @@ async fn many_jobs_are_steered_by_a_filter_that_is_confirmed() {
     let none = world.run(&["stop", "--match", "asia-*", "--yes"]).await.success();
     assert_eq!(printed(&none), "KEY  OUTCOME  WHY\n");
     world.run(&["stop", "--state", "running", "--yes", "--until-stopped"]).await.success();
-    assert_eq!(world.node.jobs().await.unwrap(), []);
+    assert_eq!(world.node.inspect().jobs().await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -256,7 +256,7 @@ async fn a_job_is_updated_notified_and_asked() {
     assert_eq!(status(&world.run(&["ask", "none", "x"]).await), Some(3));
     // This handler takes none, so no ask comes after it.
     world.run(&["notify", "acme", "hello"]).await.success();
-    assert_eq!(world.node.notifications("acme").await.unwrap().len(), 1);
+    assert_eq!(world.node.inspect().notifications("acme").await.unwrap().len(), 1);
     assert_eq!(status(&world.run(&["notify", "none", "hello"]).await), Some(3));
 }
 
@@ -300,7 +300,7 @@ async fn no_job_of_a_file_with_an_error_is_started() {
             assert!(said(&done).contains(why), "{text:?} {from} {more:?}: {}", said(&done));
         }
     }
-    assert!(world.node.job("f").await.unwrap().is_none_or(|job| job.owner.is_none()));
+    assert!(world.node.inspect().job("f").await.unwrap().is_none_or(|job| job.owner.is_none()));
     // Some editors put a mark before the first byte.
     fs::write(&file, "\u{feff}{\"key\":\"g\"}").unwrap();
     assert_eq!(printed(&world.run(&["dispatch", "-f", &file]).await.success()), "1 jobs started\n");

@@ -146,7 +146,7 @@ async fn top_hears_events_over_a_read_that_the_server_holds() {
 async fn top_changes_the_pool_only_after_a_yes() {
     let world = World::with_workers(1).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
-    let state = async || world.node.job("acme").await.unwrap().map(|job| job.state);
+    let state = async || world.node.inspect().job("acme").await.unwrap().map(|job| job.state);
     let mut top = Top::start(&world, "feeds", &[]);
     top.types("2");
     top.shows("acme").await;
@@ -167,7 +167,8 @@ async fn top_changes_the_pool_only_after_a_yes() {
     top.shows("running").await;
     top.types("Py");
     top.shows("acme is paused").await;
-    let is_paused = async || world.node.job("acme").await.unwrap().is_some_and(|job| job.paused.is_some());
+    let is_paused =
+        async || world.node.inspect().job("acme").await.unwrap().is_some_and(|job| job.paused.is_some());
     assert!(is_paused().await);
     // The listing says so before the key means the other thing.
     top.shows("paused by hand").await;
@@ -180,7 +181,8 @@ async fn top_changes_the_pool_only_after_a_yes() {
     top.shows("n1").await;
     top.types("cy");
     top.shows("node n1 is cordoned").await;
-    let is_cordoned = async || world.node.workers().iter().all(|worker| worker.cordoned);
+    let is_cordoned =
+        async || world.node.inspect().workers().await.unwrap().iter().all(|worker| worker.cordoned);
     eventually(PATIENCE, "the node to know its cordon", is_cordoned).await;
     top.types("w");
     top.shows("if 1 worker goes: 1 of 1 jobs move (100.0 %), 1 wait").await;

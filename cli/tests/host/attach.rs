@@ -221,7 +221,7 @@ async fn a_node_without_a_peer_takes_no_keys() {
     for number in 0..5 {
         world.node.dispatch((format!("key-{number}"), "")).await.unwrap();
     }
-    assert!(world.node.workers().iter().all(|worker| worker.node != "a"));
+    assert!(world.node.inspect().workers().await.unwrap().iter().all(|worker| worker.node != "a"));
     good.leave().await;
     node.leave().await;
 }
@@ -239,7 +239,7 @@ async fn a_node_that_is_told_to_end_stops_its_peers_jobs() {
     assert_eq!(world.lines("stops"), ["acme draining"]);
     assert_eq!(peer.wait().await.unwrap().code(), Some(0), "it was told that there is nothing more to do");
     assert!(!world.socket().exists());
-    assert_eq!(world.node.job("acme").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(world.node.inspect().job("acme").await.unwrap().unwrap().state, JobState::Queued);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,13 +258,14 @@ async fn a_peer_attaches_again_after_its_node_was_killed() {
     // The node ends after its guard.
     eventually(PATIENCE, "nobody listens", || async { UnixStream::connect(world.socket()).is_err() }).await;
     let node = world.attach("b", 1, &[]).await;
-    let again = || async { world.node.job("acme").await.unwrap().is_some_and(|job| job.token > token) };
+    let again =
+        || async { world.node.inspect().job("acme").await.unwrap().is_some_and(|job| job.token > token) };
     eventually(PATIENCE, "the job runs again", again).await;
     assert_eq!(world.ask("acme", "hi").await.unwrap(), "acme:hi");
     // It hands its jobs on before it ends.
     signal(Pid::from_raw(peer.id().unwrap().cast_signed()).unwrap(), Signal::TERM);
     assert_eq!(peer.wait().await.unwrap().code(), Some(0));
-    assert_eq!(world.node.job("acme").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(world.node.inspect().job("acme").await.unwrap().unwrap().state, JobState::Queued);
     node.leave().await;
 }
 
@@ -330,7 +331,7 @@ async fn a_peer_that_hangs_after_its_hello_gets_no_keys() {
     let _frozen = world.peer("TENURE_SOCKET", &raw("frozen"));
     world.line("ends", "frozen").await;
     // A worker that had joined would still keep its place.
-    assert!(world.node.workers().iter().all(|worker| worker.node != "a"));
+    assert!(world.node.inspect().workers().await.unwrap().iter().all(|worker| worker.node != "a"));
     let _good = world.obedient();
     world.up("a", 1).await;
     node.leave().await;
@@ -366,7 +367,7 @@ async fn a_peer_that_comes_as_its_node_leaves_holds_nothing_up() {
         signal(node.guard(), Signal::TERM);
         assert_eq!(node.ended().await.code(), Some(0), "round {round}");
         peer.wait().await.unwrap();
-        assert_eq!(world.node.job("acme").await.unwrap().unwrap().state, JobState::Queued);
+        assert_eq!(world.node.inspect().job("acme").await.unwrap().unwrap().state, JobState::Queued);
     }
     assert_eq!(world.lines("overlaps"), Vec::<String>::new());
 }

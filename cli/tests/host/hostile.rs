@@ -38,7 +38,7 @@ impl Pair {
     async fn is_anew(&mut self, how: &str) {
         let key = self.bad.key.as_str().unwrap().to_owned();
         let again = || async {
-            let job = self.world.node.job(&*key).await.unwrap();
+            let job = self.world.node.inspect().job(&*key).await.unwrap();
             job.filter(|job| job.state == JobState::Running && job.token > self.bad.token)
         };
         self.bad = eventually(PATIENCE, &format!("{key} runs again: {how}"), again).await;
@@ -112,7 +112,7 @@ async fn the_last_words_of_a_host_that_hears_nothing_count() {
     let key = pair.bad.key.as_str().unwrap().to_owned();
     let _ = pair.world.node.notify(&pair.bad.key, "last words").await;
     pair.world.line("misbehaves", "last words").await;
-    let is_over = || async { pair.world.node.job(&*key).await.unwrap().is_none() };
+    let is_over = || async { pair.world.node.inspect().job(&*key).await.unwrap().is_none() };
     eventually(PATIENCE, "its job has ended", is_over).await;
     let starts = pair.world.lines("starts");
     let of_key = starts.iter().filter(|line| line.starts_with(&format!("{key} ")));
@@ -204,7 +204,7 @@ async fn a_full_host_refuses_further_jobs() {
     let two = || async { world.lines("starts").len() == 2 };
     eventually(PATIENCE, "two run", two).await;
     let running = || async {
-        let jobs = world.node.jobs().await.unwrap();
+        let jobs = world.node.inspect().jobs().await.unwrap();
         let waits = jobs.iter().filter(|job| job.state == JobState::Queued && job.strikes > 0).count();
         jobs.len() == 3 && waits == 1
     };
@@ -234,7 +234,7 @@ async fn fails_no_job(mode: &str, patience: &str) {
     let job = tenure_pool::JobSpec::new("acme", "").restart(RestartPolicy::Never);
     world.node.submit(job).await.unwrap();
     eventually(PATIENCE, "three attempts", || async { world.lines("hosts").len() >= 3 }).await;
-    let job = world.node.job("acme").await.unwrap().unwrap();
+    let job = world.node.inspect().job("acme").await.unwrap().unwrap();
     assert_eq!((job.attempts, job.state), (0, JobState::Queued), "{mode}");
     drop(bad);
     let good = world.host("good", 1, &["--logs", "null"], &raw("good")).await;
@@ -292,7 +292,8 @@ async fn a_job_that_ends_while_it_is_updated_runs_with_the_update() {
     world.node.dispatch(("acme", "")).await.unwrap();
     let token = world.running("acme").await.token;
     world.node.update(("acme", "true")).await.unwrap();
-    let again = || async { world.node.job("acme").await.unwrap().is_some_and(|job| job.token > token) };
+    let again =
+        || async { world.node.inspect().job("acme").await.unwrap().is_some_and(|job| job.token > token) };
     eventually(PATIENCE / 2, "it starts again, and nothing waits for its update", again).await;
     assert_eq!(world.running("acme").await.generation, 1);
     host.leave().await;
@@ -304,7 +305,7 @@ async fn a_job_that_starts_and_ends_at_once_has_started() {
     let host = world.host("h", 1, &["--logs", "null"], &raw("good")).await;
     let brief = JobSpec::new("brief", "").restart(RestartPolicy::Never);
     world.node.dispatch(brief).await.unwrap();
-    let gone = || async { world.node.job("brief").await.unwrap().is_none() };
+    let gone = || async { world.node.inspect().job("brief").await.unwrap().is_none() };
     eventually(PATIENCE, "it has failed for good", gone).await;
     host.leave().await;
 }

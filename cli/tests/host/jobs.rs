@@ -26,10 +26,10 @@ async fn a_job_starts_answers_and_stops() {
     assert!(matches!(&moved, AskError::NotHandled(NotHandled::Late) | AskError::Unknown { .. }), "{moved}");
     world.node.notify("acme", "refuse").await.unwrap();
     world.node.notify("acme", "x").await.unwrap();
-    let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };
+    let taken = || async { world.node.inspect().notifications("acme").await.unwrap().is_empty() };
     eventually(PATIENCE, "both are taken", taken).await;
     world.node.stop_job("acme").until_stopped().await.unwrap();
-    assert!(world.node.job("acme").await.unwrap().is_none());
+    assert!(world.node.inspect().job("acme").await.unwrap().is_none());
     host.leave().await;
 }
 
@@ -41,7 +41,7 @@ async fn a_failed_start_tells_its_dispatcher_why() {
     assert!(error.to_string().contains("no route"), "{error}");
     let job = JobSpec::new("other", r#"{"do":"park","text":"no plan"}"#).restart(RestartPolicy::Always);
     world.node.submit(job).await.unwrap();
-    let parked = || async { world.node.parked().await.unwrap().pop() };
+    let parked = || async { world.node.inspect().parked().await.unwrap().pop() };
     let parked = eventually(PATIENCE, "it is parked", parked).await;
     assert!(format!("{parked:?}").contains("no plan"), "{parked:?}");
     host.leave().await;
@@ -60,7 +60,7 @@ async fn a_last_state_that_is_too_long_is_told_to_its_host() {
     world.line("bounds", "80000").await;
     world.running("hoards").await;
     world.node.bounce("hoards").await.unwrap();
-    let kept = || async { world.node.checkpoint_of("hoards").await.unwrap() };
+    let kept = || async { world.node.inspect().checkpoint_of("hoards").await.unwrap() };
     assert_eq!(eventually(PATIENCE, "its state", kept).await.bytes().len(), 70_000);
     assert_eq!(world.lines("unsaved").len(), 1);
     host.leave().await;
@@ -74,10 +74,11 @@ async fn a_state_goes_to_the_next_run() {
     for (key, text) in [("saves", "41"), ("leaves", "42")] {
         let before = world.running(key).await;
         world.node.bounce(key).await.unwrap();
-        let again =
-            || async { world.node.job(key).await.unwrap().is_some_and(|job| job.token > before.token) };
+        let again = || async {
+            world.node.inspect().job(key).await.unwrap().is_some_and(|job| job.token > before.token)
+        };
         eventually(PATIENCE, "it runs again", again).await;
-        let kept = world.node.checkpoint_of(key).await.unwrap().unwrap();
+        let kept = world.node.inspect().checkpoint_of(key).await.unwrap().unwrap();
         assert_eq!(kept.bytes(), text, "{key}");
     }
     host.leave().await;
@@ -92,7 +93,8 @@ async fn a_job_takes_a_payload_or_starts_again_with_it() {
     assert_eq!(world.ask("acme", "?").await.unwrap(), "acme:?");
     assert_eq!(world.running("acme").await.token, token, "it runs on");
     world.node.update(("acme", "restart")).await.unwrap();
-    let again = || async { world.node.job("acme").await.unwrap().is_some_and(|job| job.token > token) };
+    let again =
+        || async { world.node.inspect().job("acme").await.unwrap().is_some_and(|job| job.token > token) };
     eventually(PATIENCE, "it starts again", again).await;
     host.leave().await;
 }
@@ -113,8 +115,8 @@ async fn a_node_that_others_drain_ends_its_hosts_and_itself() {
     world.node.dispatch(("acme", r#"{"do":"leave","text":"42"}"#)).await.unwrap();
     world.node.drain_node("h").await.unwrap();
     assert_eq!(host.ended().await.code(), Some(0));
-    assert_eq!(world.node.job("acme").await.unwrap().unwrap().state, JobState::Queued);
-    let kept = world.node.checkpoint_of("acme").await.unwrap().unwrap();
+    assert_eq!(world.node.inspect().job("acme").await.unwrap().unwrap().state, JobState::Queued);
+    let kept = world.node.inspect().checkpoint_of("acme").await.unwrap().unwrap();
     assert_eq!(kept.bytes(), "42");
 }
 

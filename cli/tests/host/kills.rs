@@ -192,7 +192,7 @@ async fn no_key_runs_twice_while_everything_is_killed() {
     }
     let tokens = async || {
         let all_run = || async {
-            let jobs = world.node.jobs().await.unwrap();
+            let jobs = world.node.inspect().jobs().await.unwrap();
             let (running, others): (Vec<_>, Vec<_>) =
                 jobs.iter().partition(|job| job.state == JobState::Running);
             let tokens: BTreeMap<_, _> = running.iter().map(|job| (job.key.clone(), job.token)).collect();
@@ -225,7 +225,7 @@ async fn no_key_runs_twice_while_everything_is_killed() {
             3 => {
                 signal(host.node(), Signal::STOP);
                 // It is killed only after its jobs run elsewhere.
-                let moved = || async { world.node.workers().len() <= 2 };
+                let moved = || async { world.node.inspect().workers().await.unwrap().len() <= 2 };
                 eventually(PATIENCE, "its workers are lost", moved).await;
                 signal(host.node(), Signal::CONT);
             }

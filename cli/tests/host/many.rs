@@ -29,7 +29,7 @@ fn errors(host: &mut Host) -> Arc<Mutex<Vec<String>>> {
 }
 
 async fn jobs(world: &World) -> BTreeMap<JobKey, JobInfo> {
-    world.node.jobs().await.unwrap().into_iter().map(|job| (job.key.clone(), job)).collect()
+    world.node.inspect().jobs().await.unwrap().into_iter().map(|job| (job.key.clone(), job)).collect()
 }
 
 /// How often each key was started.

@@ -121,7 +121,7 @@ async fn hosts_that_go_are_counted_by_their_reason() {
         counts(&address, &format!(r#"tenure_host_restarts_total{{pool="feeds",node="a",why="{word}"}} 1"#))
             .await;
         // It is given again, and does nothing then.
-        let taken = || async { world.node.notifications(word).await.unwrap().is_empty() };
+        let taken = || async { world.node.inspect().notifications(word).await.unwrap().is_empty() };
         eventually(PATIENCE, "it is taken", taken).await;
         std::fs::remove_file(world.folder.path().join("misbehaves")).unwrap();
     }
@@ -143,7 +143,7 @@ async fn a_worker_is_full_when_its_host_is() {
     counts(&address, r#"tenure_pool_full_workers{pool="feeds",node="a"} 1"#).await;
     counts(&address, r#"tenure_pool_queued_jobs{pool="feeds",node="a"} 1"#).await;
     assert!(
-        world.node.job("second").await.unwrap().is_some_and(|job| job.attempts == 0),
+        world.node.inspect().job("second").await.unwrap().is_some_and(|job| job.attempts == 0),
         "it has never begun"
     );
     node.leave().await;

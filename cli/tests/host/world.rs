@@ -83,7 +83,7 @@ impl World {
     /// Waits until this number of workers of the node are in the ring.
     pub(crate) async fn up(&self, name: &str, workers: usize) {
         let up = || async {
-            let infos = self.node.workers();
+            let infos = self.node.inspect().workers().await.unwrap();
             infos.iter().filter(|it| it.node == name && it.slot.is_some()).count() == workers
         };
         eventually(PATIENCE, "the workers are up", up).await;
@@ -121,7 +121,7 @@ impl World {
     /// A job that runs.
     pub(crate) async fn running(&self, key: &str) -> JobInfo {
         let runs = || async {
-            let job = self.node.job(key).await.unwrap();
+            let job = self.node.inspect().job(key).await.unwrap();
             job.filter(|job| job.state == JobState::Running)
         };
         eventually(PATIENCE, &format!("{key} runs"), runs).await

@@ -12,7 +12,7 @@ use super::world::{PATIENCE, Page, World, add_worker, tenure};
 async fn an_operator_steers_a_job_and_is_named() {
     let world = World::new(2).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
-    let state = async || world.node.job("acme").await.unwrap().map(|job| job.state);
+    let state = async || world.node.inspect().job("acme").await.unwrap().map(|job| job.state);
     let parked = world.post("/v1/job/park", &json!({"key": "acme", "reason": "no stock"})).await;
     assert_eq!((parked.status, &parked.json()["outcome"]), (200, &json!("parked")), "{parked:?}");
     assert_eq!(state().await, Some(JobState::Parked));
@@ -22,7 +22,7 @@ async fn an_operator_steers_a_job_and_is_named() {
         .await;
     let paused = world.post("/v1/job/pause", &json!({"key": "acme", "reason": "their move"})).await;
     assert_eq!((paused.status, &paused.json()["outcome"]), (200, &json!("paused")), "{paused:?}");
-    let pause = world.node.job("acme").await.unwrap().and_then(|job| job.paused);
+    let pause = world.node.inspect().job("acme").await.unwrap().and_then(|job| job.paused);
     assert_eq!(pause.map(|pause| (pause.by, pause.reason)), Some(("local".into(), "their move".into())));
     assert_eq!(world.post("/v1/job/retry", &json!({"key": "acme"})).await.status, 409, "it is paused");
     assert_eq!(world.json("/v1/parked").await["items"], json!([]), "it is not parked");
@@ -50,7 +50,7 @@ async fn an_operator_steers_a_job_and_is_named() {
 async fn a_pause_with_an_end_is_over_by_itself() {
     let world = World::new(1).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
-    let job = async || world.node.job("acme").await.unwrap().unwrap();
+    let job = async || world.node.inspect().job("acme").await.unwrap().unwrap();
     let from = SystemTime::now();
     let hour = json!({"key": "acme", "reason": "their move", "for_ms": 3_600_000});
     assert_eq!(world.post("/v1/job/pause", &hour).await.status, 200);
@@ -90,13 +90,13 @@ async fn an_operator_dispatches_a_job_once() {
     let wanted =
         json!({"v": 1, "key": "acme", "key64": null, "outcome": "started", "dry_run": false, "id": null});
     assert_eq!(started.json(), wanted);
-    let job = world.node.job("acme").await.unwrap().unwrap();
+    let job = world.node.inspect().job("acme").await.unwrap().unwrap();
     assert_eq!(job.state, JobState::Running);
     assert_eq!(dispatch(asked.clone()).await.status, 200, "it is the same one");
     let mut other = asked;
     other["policy"] = json!("always");
     assert_eq!(dispatch(other).await.status, 409, "its id is of another job");
-    let token = world.node.job("acme").await.unwrap().map(|job| job.token);
+    let token = world.node.inspect().job("acme").await.unwrap().map(|job| job.token);
     assert_eq!(token, Some(job.token));
     assert_eq!(dispatch(json!({"key": "acme"})).await.status, 409, "another one is there");
     assert_eq!(dispatch(json!({"key": "acme", "how": "ensure"})).await.json()["outcome"], "there");
@@ -113,7 +113,7 @@ async fn an_operator_dispatches_a_job_once() {
     ] {
         assert_eq!(dispatch(wrong.clone()).await.status, 400, "{wrong}");
     }
-    assert_eq!(world.node.job("a").await.unwrap().map(|job| job.state), None);
+    assert_eq!(world.node.inspect().job("a").await.unwrap().map(|job| job.state), None);
     assert_eq!(world.page.post("/v1/job/dispatch", None, &json!({"key": "b"})).await.status, 401);
     let logged = async || world.page.has_logged("dispatched acme", "local").then_some(());
     eventually(PATIENCE, "the log to say so", logged).await;

@@ -91,7 +91,7 @@ async fn requests_that_are_not_ours_are_refused() {
     assert!(matches!(page.send(b"\x16\x03\x01\x02\x00rubbish\r\n\r\n").await.status, 400 | 0));
 
     // Nothing of all that had an effect.
-    assert!(world.node.job("acme").await.unwrap().is_some());
+    assert!(world.node.inspect().job("acme").await.unwrap().is_some());
     assert_eq!(post(&[auth, typed, ("origin", &own)], &body).await.status, 200, "its own page may");
 }
 
@@ -242,7 +242,7 @@ async fn a_body_that_is_an_array_changes_nothing() {
         }
     }
     assert!(tried > 10, "{tried}");
-    assert!(world.node.job("acme").await.unwrap().is_some_and(|job| job.owner.is_some()));
+    assert!(world.node.inspect().job("acme").await.unwrap().is_some_and(|job| job.owner.is_some()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

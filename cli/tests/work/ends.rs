@@ -17,7 +17,7 @@ async fn a_program_that_fails_at_once_tells_its_dispatcher_why() {
     assert!(error.to_string().contains("exit status 3: cannot connect"), "{error}");
     let error = world.node.dispatch(("segv", "kill -SEGV $$")).await.unwrap_err();
     assert!(error.to_string().contains("killed by SIGSEGV"), "{error}");
-    assert!(world.node.jobs().await.unwrap().is_empty());
+    assert!(world.node.inspect().jobs().await.unwrap().is_empty());
     worker.leave().await;
 }
 
@@ -27,7 +27,7 @@ async fn status_78_parks_the_job() {
     let worker = world.worker("w", SCRIPT).await;
     let error = world.node.dispatch(("acme", "echo no such plan >&2; exit 78")).await.unwrap_err();
     assert!(matches!(error, DispatchError::Parked), "{error}");
-    let parked = world.node.parked().await.unwrap();
+    let parked = world.node.inspect().parked().await.unwrap();
     assert_eq!(parked[0].error, "exit status 78: no such plan");
     worker.leave().await;
 }
@@ -39,13 +39,15 @@ async fn status_75_sends_the_job_back_without_an_attempt() {
     let script = "test -e $FOLDER/open && exec sleep 1000
         for line in $(seq 200); do echo \"trace $line\" >&2; done; printf '\\033[1mno licence\\n\\n' >&2; exit 75";
     world.node.submit(("acme", script)).await.unwrap();
-    let refused =
-        || async { world.node.job("acme").await.unwrap().and_then(|job| job.refusal).ok_or("not refused") };
+    let refused = || async {
+        world.node.inspect().job("acme").await.unwrap().and_then(|job| job.refusal).ok_or("not refused")
+    };
     let told = eventually(PATIENCE, "the reason", refused).await;
     assert_eq!(told, "exit status 75: \\u{1b}[1mno licence");
     std::fs::write(world.file("open"), "").unwrap();
-    let runs =
-        || async { world.node.job("acme").await.unwrap().filter(|job| job.state == JobState::Running) };
+    let runs = || async {
+        world.node.inspect().job("acme").await.unwrap().filter(|job| job.state == JobState::Running)
+    };
     assert_eq!(eventually(PATIENCE, "it runs", runs).await.attempts, 1);
     worker.leave().await;
 }
@@ -56,7 +58,10 @@ async fn a_program_that_does_its_work_ends_its_job() {
     let worker = world.worker("w", SCRIPT).await;
     world.node.dispatch(("acme", "echo $TENURE_TOKEN > $FOLDER/done")).await.unwrap();
     world.line_in("done").await;
-    eventually(PATIENCE, "it is gone", || async { world.node.job("acme").await.unwrap().is_none() }).await;
+    eventually(PATIENCE, "it is gone", || async {
+        world.node.inspect().job("acme").await.unwrap().is_none()
+    })
+    .await;
     worker.leave().await;
 }
 
@@ -86,7 +91,7 @@ async fn a_machine_without_the_program_leaves_its_jobs_to_others() {
         let job = JobSpec::new(format!("key-{number}"), "exec sleep 1000");
         world.node.dispatch(job).await.unwrap();
     }
-    let jobs = world.node.jobs().await.unwrap();
+    let jobs = world.node.inspect().jobs().await.unwrap();
     assert!(jobs.len() == 8 && jobs.iter().all(|job| job.node.as_deref() == Some("has")), "{jobs:?}");
     lacks.leave().await;
     has.leave().await;
@@ -100,7 +105,10 @@ async fn what_a_program_leaves_ends_with_it() {
     let sleep = sleepers.sleep();
     let script = format!("(setsid {sleep} </dev/null >/dev/null 2>&1 &); {sleep} & exit 0");
     world.node.dispatch(("acme", script)).await.unwrap();
-    eventually(PATIENCE, "it is gone", || async { world.node.job("acme").await.unwrap().is_none() }).await;
+    eventually(PATIENCE, "it is gone", || async {
+        world.node.inspect().job("acme").await.unwrap().is_none()
+    })
+    .await;
     assert_eq!(sleepers.alive(), []);
     worker.leave().await;
 }
@@ -111,7 +119,10 @@ async fn a_program_that_is_silent_for_too_long_is_killed() {
     let worker = world.worker("w", ["--watchdog", "1s"].iter().chain(&SCRIPT)).await;
     let sleepers = Sleepers::new();
     world.node.dispatch(("acme", sleepers.sleep())).await.unwrap();
-    eventually(PATIENCE, "it is gone", || async { world.node.job("acme").await.unwrap().is_none() }).await;
+    eventually(PATIENCE, "it is gone", || async {
+        world.node.inspect().job("acme").await.unwrap().is_none()
+    })
+    .await;
     assert_eq!(sleepers.alive(), []);
     worker.leave().await;
 }

@@ -27,14 +27,14 @@ impl Neighbour {
         world.node.dispatch(("good", "echo $$ > $FOLDER/good; exec sleep 1000")).await.unwrap();
         world.line_in("good").await;
         let good = number_in(&world.file("good")).unwrap();
-        let token = world.node.job("good").await.unwrap().unwrap().token;
+        let token = world.node.inspect().job("good").await.unwrap().unwrap().token;
         Self { world, worker, good, token }
     }
 
     /// The neighbour runs as before, and others start and stop.
     async fn is_well(&self, beside: &str) {
         let node = &self.world.node;
-        let job = node.job("good").await.unwrap().unwrap();
+        let job = node.inspect().job("good").await.unwrap().unwrap();
         assert_eq!(job.token, self.token, "beside {beside}");
         rustix::process::test_kill_process(self.good).unwrap();
         node.dispatch(("probe", "exec sleep 1000")).await.unwrap();

@@ -26,14 +26,15 @@ impl Stage {
     async fn error_of(&self, script: &str) -> String {
         let job = JobSpec::new("greedy", script.to_owned()).restart(RestartPolicy::OnFailure);
         self.world.node.submit(job).await.unwrap();
-        let error = || async { self.world.node.job("greedy").await.unwrap().and_then(|job| job.error) };
+        let error =
+            || async { self.world.node.inspect().job("greedy").await.unwrap().and_then(|job| job.error) };
         let error = eventually(PATIENCE, "it fails", error).await;
         self.world.stop("greedy").await;
         error
     }
 
     async fn end(self) {
-        let neighbour = self.world.node.job("neighbour").await.unwrap().unwrap();
+        let neighbour = self.world.node.inspect().job("neighbour").await.unwrap().unwrap();
         assert_eq!((neighbour.state, neighbour.attempts), (JobState::Running, 1));
         assert_eq!(self.neighbour.alive().len(), 1);
         self.worker.leave().await;

@@ -57,7 +57,7 @@ async fn suffers(name: &str, in_namespace: bool, bound: Duration, fault: impl Fn
     eventually(PATIENCE, "all processes run", || async { sleepers.alive().len() == all }).await;
     // A worker that is lost is no fault of jobs that have run for long, and they do not pause.
     let have_proven_themselves = || async {
-        let jobs = world.node.jobs().await.unwrap();
+        let jobs = world.node.inspect().jobs().await.unwrap();
         jobs.iter().all(|job| job.since.elapsed().is_ok_and(|ago| ago > PROVEN * 2))
     };
     eventually(PATIENCE, "all have run for long enough", have_proven_themselves).await;

@@ -175,7 +175,7 @@ async fn refused_with_a_reason(world: &World) {
         let done = world.tenure().args(args).args(["--pool", "feeds", "-o", "name"]).output().await.unwrap();
         assert_eq!((done.status.code(), &*String::from_utf8_lossy(&done.stdout)), (Some(0), ""), "{args:?}");
     }
-    assert!(world.node.job("acme").await.unwrap().is_some());
+    assert!(world.node.inspect().job("acme").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

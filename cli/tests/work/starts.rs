@@ -78,7 +78,7 @@ async fn a_worker_waits_for_a_server_that_starts_later() {
     assert!(line.contains("pool=\"feeds\"") && line.contains("error="), "{line}");
     world.server.restart(Data::Keep).unwrap();
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    let known = || async { world.node.workers().iter().any(|it| it.node == "w") };
+    let known = || async { world.node.inspect().workers().await.unwrap().iter().any(|it| it.node == "w") };
     eventually(PATIENCE, "it joins", known).await;
 }
 

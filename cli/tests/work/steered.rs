@@ -29,7 +29,7 @@ impl World {
     /// Waits until this job is paused, by this name. Nothing of it may run.
     async fn rests(&self, key: &str, by: &str, after: &str) {
         let is_paused = || async {
-            let paused = self.node.job(key).await.ok().flatten().and_then(|job| job.paused);
+            let paused = self.node.inspect().job(key).await.ok().flatten().and_then(|job| job.paused);
             paused.is_some_and(|paused| paused.by == by)
         };
         eventually(PATIENCE, &format!("{key} is paused {after}"), is_paused).await;
@@ -47,8 +47,14 @@ fn said(done: &Output) -> String {
 
 /// Waits until the worker of this node drains.
 async fn drains(node: &Node, name: &str) {
-    let drains =
-        || async { node.workers().iter().any(|it| it.node == name && it.state == MemberState::Draining) };
+    let drains = || async {
+        node.inspect()
+            .workers()
+            .await
+            .unwrap()
+            .iter()
+            .any(|it| it.node == name && it.state == MemberState::Draining)
+    };
     eventually(PATIENCE, "it drains", drains).await;
 }
 
@@ -61,7 +67,7 @@ const DRAIN: [&str; 5] = ["drain", "leaver", "--yes", "--wait", "--timeout=60s"]
 async fn killed_in_its_drain(others_live: bool) {
     let world = World::with_ttl(SHORT).await;
     let mut leaver = world.worker("leaver", DEAF).await;
-    let id = world.node.workers()[0].id;
+    let id = world.node.inspect().workers().await.unwrap()[0].id;
     let sleepers = Sleepers::new();
     for key in ["acme", "hooli"] {
         world.node.dispatch((key, format!("exec {}", sleepers.sleep()))).await.unwrap();
@@ -174,7 +180,8 @@ async fn a_pause_outlives_a_recovery_a_death_and_a_deploy() {
     signal(first.node(), Signal::KILL);
     assert_eq!(first.ended().await.code(), Some(70));
     let second = world.worker("second", SCRIPT).await;
-    let is_gone = || async { world.node.workers().iter().all(|it| it.node == "second") };
+    let is_gone =
+        || async { world.node.inspect().workers().await.unwrap().iter().all(|it| it.node == "second") };
     eventually(PATIENCE, "the first worker is expired", is_gone).await;
     world.rests("acme", "anna", "after the death of its worker").await;
 

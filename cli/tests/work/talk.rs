@@ -26,7 +26,7 @@ async fn a_program_gets_its_job_in_its_environment() {
     world.node.dispatch(JobSpec::new("eu acme", "line\nlast").id("mine")).await.unwrap();
     world.line_in("all").await;
     let read = |name: &str| std::fs::read_to_string(world.file(name)).unwrap();
-    let job = world.node.job("eu acme").await.unwrap().unwrap();
+    let job = world.node.inspect().job("eu acme").await.unwrap().unwrap();
     let (token, id) = (job.token, job.owner.unwrap());
     assert_eq!(
         (read("in"), read("args")),
@@ -66,7 +66,7 @@ async fn a_key_that_no_argument_can_hold_is_parked() {
     let worker = world.worker("w", ["--", "sh", "-c", "exec sleep 1000", "{key}"]).await;
     let key = JobKey::new(&b"a\0'\"\xff"[..]).unwrap();
     world.node.dispatch((key, "")).await.unwrap_err();
-    let parked = world.node.parked().await.unwrap();
+    let parked = world.node.inspect().parked().await.unwrap();
     assert!(parked[0].error.contains("TENURE_KEY64"), "{parked:?}");
     worker.leave().await;
     let worker =
@@ -100,7 +100,8 @@ async fn a_dispatch_returns_when_its_program_says_that_it_is_ready() {
     );
     let dispatch = world.node.dispatch(("ctl", script));
     let dispatch = tokio::spawn(async move { dispatch.await });
-    let begun = || async { world.node.job("ctl").await.unwrap().is_some_and(|job| job.attempts == 1) };
+    let begun =
+        || async { world.node.inspect().job("ctl").await.unwrap().is_some_and(|job| job.attempts == 1) };
     eventually(PATIENCE, "it is begun", begun).await;
     assert!(!dispatch.is_finished() && !world.file("ready").exists());
     std::fs::write(world.file("go"), "").unwrap();
@@ -129,13 +130,13 @@ async fn a_program_that_asks_for_more_time_to_start_gets_it() {
     // One that begins later, and does not ask, is late first.
     let script = format!("{} ctl status connecting; exec sleep 1000", tenure());
     world.node.submit(("late", script)).await.unwrap();
-    let error = || async { world.node.job("late").await.unwrap().and_then(|job| job.error) };
+    let error = || async { world.node.inspect().job("late").await.unwrap().and_then(|job| job.error) };
     let error = eventually(PATIENCE, "it fails", error).await;
     assert_eq!(error, "it was not ready within 1s; its last status was: connecting");
     assert!(!slow.is_finished());
     says(b"READY=1").unwrap();
     slow.await.unwrap().unwrap();
-    assert_eq!(world.node.job("slow").await.unwrap().unwrap().attempts, 1);
+    assert_eq!(world.node.inspect().job("slow").await.unwrap().unwrap().attempts, 1);
     world.stop("late").await;
     worker.leave().await;
 }
@@ -151,7 +152,7 @@ async fn a_program_that_triggers_its_watchdog_is_killed() {
         world.node.submit(JobSpec::new("broken", script).restart(RestartPolicy::OnFailure)).await.unwrap();
         let socket = world.line_in("socket").await;
         UnixDatagram::unbound().unwrap().send_to(b"WATCHDOG=trigger", socket.trim()).unwrap();
-        let error = || async { world.node.job("broken").await.unwrap().and_then(|job| job.error) };
+        let error = || async { world.node.inspect().job("broken").await.unwrap().and_then(|job| job.error) };
         let error = eventually(PATIENCE, "it fails", error).await;
         assert_eq!(error, "it has triggered its watchdog", "{ready}");
         world.stop("broken").await;
@@ -175,7 +176,7 @@ async fn a_notification_is_taken_once_and_in_order() {
         std::fs::read_to_string(world.file("notes")).is_ok_and(|text| text == "one\ntwo\nthree\n")
     };
     eventually(PATIENCE, "all notes", all).await;
-    let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };
+    let taken = || async { world.node.inspect().notifications("acme").await.unwrap().is_empty() };
     eventually(PATIENCE, "they count as taken", taken).await;
     worker.leave().await;
 }
@@ -205,9 +206,9 @@ async fn a_command_takes_notifications_until_it_succeeds() {
     world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
     world.node.notify("acme", "one").await.unwrap();
     assert_eq!(world.line_in("tries").await, "one\n");
-    assert_eq!(world.node.notifications("acme").await.unwrap().len(), 1);
+    assert_eq!(world.node.inspect().notifications("acme").await.unwrap().len(), 1);
     std::fs::write(world.file("open"), "").unwrap();
-    let taken = || async { world.node.notifications("acme").await.unwrap().is_empty() };
+    let taken = || async { world.node.inspect().notifications("acme").await.unwrap().is_empty() };
     eventually(PATIENCE, "it counts as taken", taken).await;
     assert!(std::fs::read_to_string(world.file("tries")).unwrap().starts_with("one\none\n"));
     worker.leave().await;
@@ -220,7 +221,7 @@ async fn a_command_answers_asks() {
     let command = "read question; echo \"$TENURE_KEY $TENURE_TOKEN $question\"";
     let worker = world.worker("w", ["--on-ask", command].iter().chain(&SCRIPT)).await;
     world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
-    let token = world.node.job("acme").await.unwrap().unwrap().token;
+    let token = world.node.inspect().job("acme").await.unwrap().unwrap().token;
     for question in ["how many?", "and now?"] {
         let answer = world.node.ask("acme", question).deadline(PATIENCE).await.unwrap();
         assert_eq!(answer, format!("acme {} {question}\n", token.0));
@@ -304,7 +305,7 @@ async fn a_program_dispatches_and_notifies_other_keys() {
     assert_eq!(world.line_in("said").await, "0\n");
     assert_eq!(world.line_in("note").await, "hello\n");
     assert!(world.line_in("error").await.contains("no job has the key nobody"));
-    assert_eq!(world.node.job("child").await.unwrap().unwrap().state, JobState::Running);
+    assert_eq!(world.node.inspect().job("child").await.unwrap().unwrap().state, JobState::Running);
     worker.leave().await;
 }
 

@@ -13,11 +13,11 @@ async fn jobs_go_on_whatever_becomes_of_the_log() {
         let worker = Worker { guard: command.spawn().unwrap() };
         world.up("w").await;
         world.node.dispatch(("good", "exec sleep 1000")).await.unwrap();
-        let before = world.node.job("good").await.unwrap().unwrap();
+        let before = world.node.inspect().job("good").await.unwrap().unwrap();
         // Each of them is told in the log.
         world.node.dispatch(("bad", "echo no; exit 3")).await.unwrap_err();
         world.node.dispatch(("other", "exec sleep 1000")).await.unwrap();
-        let after = world.node.job("good").await.unwrap().unwrap();
+        let after = world.node.inspect().job("good").await.unwrap().unwrap();
         assert_eq!(after.token, before.token, "{kind:?}: it runs on");
         worker.leave().await;
     }

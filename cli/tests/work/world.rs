@@ -72,7 +72,9 @@ impl World {
 
     /// Waits until the workers of this node are in the ring.
     pub(crate) async fn up(&self, name: &str) {
-        let up = || async { self.node.workers().iter().any(|it| it.node == name && it.slot.is_some()) };
+        let up = || async {
+            self.node.inspect().workers().await.unwrap().iter().any(|it| it.node == name && it.slot.is_some())
+        };
         eventually(PATIENCE, "the worker is up", up).await;
     }
 

@@ -71,7 +71,10 @@ async fn story() -> Result<()> {
         service.line(PATIENCE).await?;
         services.push(service);
         let is_up = |worker: &WorkerInfo| worker.node == name && worker.state == MemberState::Up;
-        within(PATIENCE, "a service's worker", async || caller.workers().iter().any(is_up)).await?;
+        within(PATIENCE, "a service's worker", async || {
+            caller.inspect().workers().await.unwrap().iter().any(is_up)
+        })
+        .await?;
     }
     let jobs = (0..JOBS).map(|number| caller.dispatch((format!("job-{number}"), "")).into_future());
     try_join_all(jobs).await?;

@@ -57,7 +57,7 @@ async fn main() -> Result<(), Failure> {
     }
 
     println!("the next order starts another job, and wants to know");
-    while worker.job("acme").await?.is_some() {
+    while worker.inspect().job("acme").await?.is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let answer = shop.ask("acme", "a lamp").or_start(("acme", "")).deadline(PATIENCE).await?;

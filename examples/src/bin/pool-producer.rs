@@ -46,9 +46,9 @@ async fn main() -> Result<()> {
 
     office.notify("oslo", "snow").await?;
     hear(&mut field).await;
-    println!("oslo was dispatched with {:?}", text(office.payload("oslo").await?.as_ref()));
-    for job in office.jobs().await? {
-        let workers = office.workers();
+    println!("oslo was dispatched with {:?}", text(office.inspect().payload("oslo").await?.as_ref()));
+    for job in office.inspect().jobs().await? {
+        let workers = office.inspect().workers().await.unwrap();
         let owner = workers.iter().find(|worker| Some(worker.id) == job.owner);
         println!("  {}: {:?} on {}", job.key, job.state, owner.map_or("no node", |worker| &worker.node));
     }
@@ -61,7 +61,7 @@ async fn main() -> Result<()> {
 
     // Jobs belong to the pool, not to the node that dispatched them.
     office.close().await?;
-    println!("the office closes, {} jobs go on", station.jobs().await?.len());
+    println!("the office closes, {} jobs go on", station.inspect().jobs().await?.len());
     station.shutdown().await?;
     Ok(())
 }

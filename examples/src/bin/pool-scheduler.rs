@@ -122,7 +122,7 @@ fn write(file: &Path, table: &str) -> std::io::Result<()> {
 /// Waits until exactly these jobs run, and prints them.
 async fn running(node: &Node, wanted: &[&str]) -> Result<()> {
     within(PATIENCE, "the jobs to be as they should", async || {
-        let jobs = node.jobs().await.unwrap_or_default();
+        let jobs = node.inspect().jobs().await.unwrap_or_default();
         let jobs: BTreeMap<_, _> = jobs.into_iter().map(|job| (job.key.to_string(), job.state)).collect();
         jobs.keys().eq(wanted) && jobs.values().all(|state| *state == JobState::Running)
     })

@@ -46,7 +46,10 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict> {
     for _ in 0..plan.nodes {
         fleet.add().await?;
     }
-    within(PATIENCE, "all workers to be up", async || up(&conductor).len() == plan.nodes).await?;
+    within(PATIENCE, "all workers to be up", async || {
+        up(&conductor).await.is_ok_and(|up| up.len() == plan.nodes)
+    })
+    .await?;
     dispatch(&conductor, plan.jobs, &fleet.history).await?;
     say(&format!("{} jobs run on {} nodes", plan.jobs, plan.nodes));
 
@@ -122,14 +125,15 @@ async fn dispatch(conductor: &Node, jobs: usize, history: &Path) -> Result<()> {
 }
 
 /// The workers in the ring.
-fn up(node: &Node) -> BTreeSet<u64> {
-    let workers = node.workers().into_iter().filter(|worker| worker.state == MemberState::Up);
-    workers.map(|worker| worker.id.0).collect()
+async fn up(node: &Node) -> Result<BTreeSet<u64>> {
+    let workers = node.inspect().workers().await?;
+    let up = workers.into_iter().filter(|worker| worker.state == MemberState::Up);
+    Ok(up.map(|worker| worker.id.0).collect())
 }
 
 /// The number of jobs run by a worker in the ring.
 async fn running(node: &Node) -> Result<usize> {
-    let (jobs, up) = (node.jobs().await?, up(node));
+    let (jobs, up) = (node.inspect().jobs().await?, up(node).await?);
     let runs = jobs.iter().filter(|job| job.state == JobState::Running);
     Ok(runs.filter(|job| job.owner.is_some_and(|owner| up.contains(&owner.0))).count())
 }

@@ -151,8 +151,8 @@ impl Stage {
     /// Safe: it only reads.
     pub async fn look(&mut self) -> Result<View, StageError> {
         let stats = self.control.stats().await?;
-        let workers = self.node.workers();
-        Ok(View::new(stats, &workers, &self.node.jobs().await?))
+        let workers = self.node.inspect().workers().await?;
+        Ok(View::new(stats, &workers, &self.node.inspect().jobs().await?))
     }
 
     /// Shuts the pool down, and lets the nodes end.

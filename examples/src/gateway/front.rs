@@ -134,7 +134,7 @@ impl Front {
                 // It is there if it was accepted before; then this is a read.
                 let _ = timeout(left(), self.node.ensure((key.clone(), "")).deadline(left())).await;
             }
-            let owner = timeout(left(), self.node.owner(key.clone())).await;
+            let owner = timeout(left(), self.node.inspect().owner(key.clone())).await;
             if matches!(owner, Ok(Ok(None))) && self.is_unknown(&key, left()).await {
                 return (StatusCode::NOT_FOUND, "there is no such tenant").into_response();
             }
@@ -199,7 +199,7 @@ impl Front {
     /// There is no job with this key, and none that a worker may still report.
     async fn is_unknown(&self, key: &JobKey, left: Duration) -> bool {
         let is_open = self.node.health().phase == PoolPhase::Open;
-        is_open && matches!(timeout(left, self.node.job(key.clone())).await, Ok(Ok(None)))
+        is_open && matches!(timeout(left, self.node.inspect().job(key.clone())).await, Ok(Ok(None)))
     }
 }
 

@@ -51,7 +51,9 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict, Box<dyn Erro
     // A request waits for as long as it takes: the trial shows that each gets its owner, and how long it took.
     let front = Front::join(&redis.url(), PATIENCE, false).await?;
     let serving = tokio::spawn(front.clone().serve(listener));
-    within(PATIENCE, "all workers to be up", async || front.node().workers().len() == 6).await?;
+    let pool = front.node().inspect();
+    within(PATIENCE, "all workers to be up", async || pool.workers().await.is_ok_and(|all| all.len() == 6))
+        .await?;
     let tenants: Vec<_> = (0..plan.tenants).map(|number| format!("tenant-{number}")).collect();
     try_join_all(tenants.iter().map(|tenant| front.node().dispatch((&**tenant, "")).into_future())).await?;
     say(&format!("{} tenants run on 3 nodes behind http://{address}", plan.tenants));
@@ -106,7 +108,7 @@ async fn of_each(front: &Front, tenants: &[String]) -> Result<Vec<String>, Box<d
     for node in [LEAVES, IS_KILLED] {
         let before = chosen.len();
         for tenant in tenants {
-            let owner = front.node().owner(tenant.as_str()).await?;
+            let owner = front.node().inspect().owner(tenant.as_str()).await?;
             if owner.and_then(|owner| owner.node).as_deref() == Some(node) {
                 chosen.push(tenant.clone());
             }
@@ -127,7 +129,7 @@ async fn talks_without(front: &Front, load: &Load, talks: &[String]) -> usize {
     loop {
         let mut without = 0;
         for tenant in talks {
-            let owner = front.node().owner(tenant.as_str()).await.ok().flatten();
+            let owner = front.node().inspect().owner(tenant.as_str()).await.ok().flatten();
             let token = owner.filter(|owner| owner.node.as_deref() == Some(STAYS)).map(|owner| owner.token.0);
             let answered = load.seen().talks.get(tenant).copied();
             without += usize::from(token.is_none() || answered != token);

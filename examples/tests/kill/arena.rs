@@ -171,7 +171,11 @@ impl Arena {
     }
 
     async fn look(&self, stats: Stats) -> View {
-        View::new(stats, &self.node.workers(), &self.node.jobs().await.unwrap())
+        View::new(
+            stats,
+            &self.node.inspect().workers().await.unwrap(),
+            &self.node.inspect().jobs().await.unwrap(),
+        )
     }
 
     /// Waits until every tenant is connected, under the token and from the node that the pool names. Every node must be
@@ -207,9 +211,9 @@ impl Arena {
     }
 
     async fn assert_each_runs_once(&self) {
-        let workers = self.node.workers();
+        let workers = self.node.inspect().workers().await.unwrap();
         let up: BTreeSet<_> = workers.iter().filter(|w| w.state == MemberState::Up).map(|w| w.id).collect();
-        let jobs = self.node.jobs().await.unwrap();
+        let jobs = self.node.inspect().jobs().await.unwrap();
         let keys: Vec<_> = jobs.iter().map(|job| job.key.to_string()).collect();
         assert!(keys.iter().eq(&self.tenants), "one job for each tenant, found {keys:?}");
         let runs =

@@ -252,6 +252,6 @@ async fn an_owner_takes_no_batches() {
     node.add_worker(handler).await.unwrap();
     let parked = node.dispatch(("x", "")).restart(RestartPolicy::OnFailure).await;
     assert!(matches!(parked, Err(DispatchError::Parked)), "{parked:?}");
-    let parked = node.parked().await.unwrap();
+    let parked = node.inspect().parked().await.unwrap();
     assert!(parked[0].error.contains("not in batches"), "{parked:?}");
 }

@@ -14,8 +14,8 @@ use crate::model::serial;
 use crate::model::status::NodeStatus;
 use crate::store::{LOOK_MAX, ReadFigures, ReadHeartbeats, Store};
 
-/// How many jobs a pool has, and where, at one moment: the answer of [`Node::figures`](crate::Node::figures) and
-/// [`Inspector::figures`](crate::Inspector::figures). The counts of several shards are added up. When serialized, times are
+/// How many jobs a pool has, and where, at one moment: the answer of [`Inspector::figures`](crate::Inspector::figures). The
+/// counts of several shards are added up. When serialized, times are
 /// milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

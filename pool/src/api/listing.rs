@@ -209,6 +209,50 @@ impl JobInfo {
     }
 }
 
+/// The owner of a job, from [`Inspector::owner`](crate::Inspector::owner).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Owner {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The node that it lives on. `None` while this node has not heard of the worker yet.
+    pub node: Option<String>,
+    /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
+    pub address: String,
+    /// The fencing token of its ownership.
+    pub token: Token,
+    /// [`Assigned`](JobState::Assigned): it will start there. [`Running`](JobState::Running): it was begun there.
+    /// [`Stopping`](JobState::Stopping): it ends there.
+    pub state: JobState,
+}
+
+impl Owner {
+    /// `None` if nobody owns the job.
+    pub(crate) fn of(job: JobInfo, members: &Members) -> Option<Self> {
+        let worker = job.owner?;
+        let address = members.entries.get(&worker).map(|member| member.address.clone());
+        Some(Self {
+            worker,
+            node: job.node,
+            address: address.unwrap_or_default(),
+            token: job.token,
+            state: job.state,
+        })
+    }
+}
+
+/// A notification that is kept until the job's owner has taken it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingNotification {
+    /// Its number, which rises with each notification of the job. After a loss of data the numbers may begin again.
+    pub number: u64,
+    /// Its bytes.
+    pub body: Bytes,
+    /// The incarnation that the number belongs to, or an earlier one.
+    pub(crate) incarnation: Incarnation,
+}
+
 /// The listings of all shards in one. The first one is handed off, and no item is copied.
 pub(crate) fn one_after_another<T>(shards: Vec<Vec<T>>) -> Vec<T> {
     let joined = shards.into_iter().reduce(|mut all, shard| {

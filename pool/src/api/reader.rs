@@ -1,8 +1,10 @@
-//! The reads of a pool, for its nodes and its inspectors. A read of one key goes to the shard of that key, any other one
-//! to all shards.
+//! The reads of a pool, as an inspector makes them. A read of one key goes to the shard of that key, any other one to all
+//! shards.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{join, try_join_all, try_join3};
@@ -11,8 +13,10 @@ use futures::stream::{self, Stream, TryStreamExt};
 use crate::api::events::{EventCursor, EventPage};
 use crate::api::explain::{Explanation, explain};
 use crate::api::figures::Figures;
-use crate::api::listing::{self, Cursor, JobInfo, NodeInfo, Page, ServerMark, WorkerInfo};
-use crate::api::node::{Owner, WaitingNotification, shard_of};
+use crate::api::listing::{
+    self, Cursor, JobInfo, NodeInfo, Owner, Page, ServerMark, WaitingNotification, WorkerInfo,
+};
+use crate::api::node::shard_of;
 use crate::api::overview::Overview;
 use crate::api::parked::{self, ParkedJob};
 use crate::api::scheduled::{self, ScheduleInfo};
@@ -24,10 +28,14 @@ use crate::model::settings::{Given, Settings};
 use crate::model::status::NodeStatus;
 use crate::store::{Explain, ReadCheckpoint, ReadNotifications, ReadStatuses, Store, Waiting};
 
-/// The stores of a pool's shards, ordered by their index; never empty.
+/// The stores of a pool's shards, and the way to read them.
 #[derive(Clone)]
 pub(crate) struct Reader {
+    /// Ordered by their index; never empty.
     stores: Arc<[Store]>,
+    /// How long a read waits for Redis. Each read first asks the server how the pool is. `None` for the stores of a node:
+    /// the engine of the node keeps their copies of the maps, and alone says which server they use.
+    patience: Option<Duration>,
 }
 
 impl fmt::Debug for Reader {
@@ -37,8 +45,19 @@ impl fmt::Debug for Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(stores: impl IntoIterator<Item = Store>) -> Self {
-        Self { stores: stores.into_iter().collect() }
+    /// Reads through the stores of a node.
+    pub(crate) fn of_node(stores: impl IntoIterator<Item = Store>) -> Self {
+        Self { stores: stores.into_iter().collect(), patience: None }
+    }
+
+    /// Reads through stores that have no other user.
+    pub(crate) fn alone(stores: impl IntoIterator<Item = Store>, patience: Duration) -> Self {
+        Self { stores: stores.into_iter().collect(), patience: Some(patience) }
+    }
+
+    /// How long a read waits for Redis. `None`: the read goes out as it is.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.patience
     }
 
     pub(crate) fn stores(&self) -> &[Store] {
@@ -57,6 +76,11 @@ impl Reader {
 
     pub(crate) fn nodes(&self) -> Vec<NodeInfo> {
         listing::nodes(self.workers())
+    }
+
+    pub(crate) fn cordoned(&self) -> BTreeSet<String> {
+        let of = |store: &Store| store.members().borrow().cordoned.clone();
+        self.stores.iter().flat_map(of).map(|node| node.to_string()).collect()
     }
 
     pub(crate) async fn pool_state(&self) -> Result<Vec<ShardState>, Error> {

@@ -33,10 +33,6 @@ impl Worker {
         Self { node, shards: shards.into() }
     }
 
-    pub(crate) fn node(&self) -> &Node {
-        &self.node
-    }
-
     /// Its id in the pool, or in the first of several shards. The id changes when the worker joins again after a lost
     /// lease. `None` once it has left.
     pub fn id(&self) -> Option<WorkerId> {
@@ -56,10 +52,11 @@ impl Worker {
     /// Its entries among the members of all shards, as this node knows them. At most one for each shard.
     pub fn infos(&self) -> Vec<WorkerInfo> {
         let ids = self.ids();
-        self.node.workers().into_iter().filter(|info| ids[info.shard] == Some(info.id)).collect()
+        let known = self.node.inspect().known_workers();
+        known.into_iter().filter(|info| ids[info.shard] == Some(info.id)).collect()
     }
 
-    /// Its jobs, like [`Node::jobs_of`]. None once it has left.
+    /// Its jobs, like [`Inspector::jobs_of`](crate::Inspector::jobs_of). None once it has left.
     ///
     /// # Errors
     /// The store does not answer.
@@ -68,7 +65,9 @@ impl Worker {
     /// Safe to drop at any time.
     pub async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobInfo>, Error> {
         let shards = self.ids().into_iter().enumerate().filter_map(|(shard, id)| Some((shard, id?)));
-        let listing = shards.map(|(shard, id)| self.node.shards[shard].jobs_of(id, after, limit));
+        let listing = shards.map(|(shard, id)| async move {
+            listing::jobs_of(&self.node.shards[shard].store(), id, after, limit).await
+        });
         let mut jobs = listing::one_after_another(try_join_all(listing).await?);
         if self.shards.len() > 1 {
             // Each shard's part is complete up to its last key. So the first `limit` keys of all parts are the first

@@ -217,9 +217,6 @@ pub enum Error {
     /// The node is client-only: it cannot have workers, and it may not shut the pool down. Nothing was done.
     #[error("the node is client-only, nothing was done")]
     ClientOnly,
-    /// The worker belongs to another node. Nothing was done.
-    #[error("the worker is another node's, nothing was done")]
-    OtherNode,
     /// There is no pool with this name, and the node was told that it must exist. Nothing was written.
     #[error("there is no pool {pool:?}; nothing was written")]
     NoPool {

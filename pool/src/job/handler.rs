@@ -33,7 +33,7 @@ pub enum Start {
     /// pool would choose for the key is asked at once, without a pause. A job that all have turned away pauses, for 1 s
     /// to 30 s.
     Elsewhere,
-    /// As [`Elsewhere`](Self::Elsewhere), with a reason: the worker lacks a program or a machine. [`Node::explain`](crate::Node::explain),
+    /// As [`Elsewhere`](Self::Elsewhere), with a reason: the worker lacks a program or a machine. [`Inspector::explain`](crate::Inspector::explain),
     /// the listings and a dispatch that waits tell the reason of the last refusal, up to 200 bytes.
     Unable {
         /// The reason.

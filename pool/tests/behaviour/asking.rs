@@ -220,7 +220,12 @@ async fn an_ask_waits_for_its_job_to_start(world: World) {
     let queued = tokio::spawn(node.ask("key", "queued").deadline(PATIENCE).into_future());
     let owner = answering(&world, "a", &handler).await;
     eventually(PATIENCE, "the job to be begun", async || {
-        owner.job("key").await.unwrap().is_some_and(|job| job.state == tenure_pool::JobState::Running)
+        owner
+            .inspect()
+            .job("key")
+            .await
+            .unwrap()
+            .is_some_and(|job| job.state == tenure_pool::JobState::Running)
     })
     .await;
     let starting = tokio::spawn(node.ask("key", "starting").deadline(PATIENCE).into_future());
@@ -314,7 +319,8 @@ async fn a_parked_job_is_not_asked(world: World) {
     let node = world.builder("a").settings(settings).join().await.unwrap();
     node.add_worker(handler.clone()).await.unwrap();
     node.submit(JobSpec::new("key", "fails").restart(RestartPolicy::Always)).await.unwrap();
-    eventually(PATIENCE, "the job to be parked", async || !node.parked().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to be parked", async || !node.inspect().parked().await.unwrap().is_empty())
+        .await;
     assert_eq!(not_handled(node.ask("key", "x").await), NotHandled::Parked);
 }
 
@@ -601,7 +607,7 @@ async fn a_job_that_is_not_there_is_started_for_an_ask(world: World) {
     let _owner = answering(&world, "a", &handler).await;
     let asker = world.node("b").await;
     assert_eq!(asker.ask("key", "first").or_start(("key", "payload")).await.unwrap(), "a: first");
-    assert_eq!(asker.payload("key").await.unwrap().unwrap(), "payload");
+    assert_eq!(asker.inspect().payload("key").await.unwrap().unwrap(), "payload");
     asker.stop_job("key").until_stopped().await.unwrap();
     let again = asker.ask("key", "again").or_start(("key", "")).id("order-17").idempotent();
     assert_eq!(again.await.unwrap(), "a: again");
@@ -623,7 +629,7 @@ async fn many_asks_of_an_absent_key_start_one_job(world: World) {
 async fn a_job_that_lives_is_asked_and_not_started(world: World) {
     let (asker, _owner, handler) = pair(&world).await;
     assert_eq!(asker.ask("key", "x").or_start(("key", "other")).await.unwrap(), "a: x");
-    assert_eq!(asker.payload("key").await.unwrap().unwrap(), "");
+    assert_eq!(asker.inspect().payload("key").await.unwrap().unwrap(), "");
     assert_eq!(handler.starts.load(Ordering::SeqCst), 1);
 }
 
@@ -657,7 +663,7 @@ async fn an_ask_whose_job_starts_too_late_is_not_handled(world: World) {
     eventually(PATIENCE, "an ask that has left its job behind", async || {
         let ask = node.ask("key", "x").or_start(("key", "")).deadline(SHORT);
         assert_eq!(not_handled(ask.await), NotHandled::Late);
-        node.job("key").await.unwrap().is_some()
+        node.inspect().job("key").await.unwrap().is_some()
     })
     .await;
 }
@@ -692,7 +698,7 @@ async fn an_ask_with_another_job_to_start_is_refused(world: World) {
         let error = failed(node.ask("key", "x").or_start(job).await);
         assert!(matches!(error, Error::NotStarted(_)), "{error:?}");
     }
-    assert_eq!(node.jobs().await.unwrap(), []);
+    assert_eq!(node.inspect().jobs().await.unwrap(), []);
 }
 
 async fn a_pool_of_shards_starts_jobs_for_asks(world: World) {

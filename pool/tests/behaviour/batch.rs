@@ -86,7 +86,7 @@ async fn no_more_of_a_batch_is_asked_for_than_may_be_under_way(world: World) {
             JobSpec::new(format!("{name}-{i}"), vec![0; len])
         });
         let batch = tokio::spawn(node.dispatch_many(specs).into_future());
-        let accepted = async || node.jobs().await.unwrap().len();
+        let accepted = async || node.inspect().jobs().await.unwrap().len();
         eventually(PATIENCE, "what is under way to be accepted", async || accepted().await == under_way)
             .await;
         assert_eq!(asked.load(Ordering::Relaxed), under_way);

@@ -23,7 +23,8 @@ on_both_stores!(
 
 async fn up(node: &Node, workers: usize) {
     eventually(PATIENCE, "the workers to be up", async || {
-        node.workers().iter().filter(|worker| worker.slot.is_some()).count() == workers
+        node.inspect().workers().await.unwrap().iter().filter(|worker| worker.slot.is_some()).count()
+            == workers
     })
     .await;
 }
@@ -60,7 +61,8 @@ async fn what_exceeds_a_capacity_goes_to_the_next_worker_at_once(world: World) {
         let of_each = |figures: Figures| {
             figures.workers.into_iter().map(|of| (of.jobs, of.capacity)).collect::<Vec<_>>()
         };
-        let figures = [a.figures().await, seen.figures().await, seen.overview().await.map(|all| all.figures)];
+        let figures =
+            [a.inspect().figures().await, seen.figures().await, seen.overview().await.map(|all| all.figures)];
         figures.into_iter().all(|figures| of_each(figures.unwrap()) == [(10, Some(10)); 2])
     })
     .await;
@@ -84,7 +86,7 @@ async fn a_full_pool_lets_jobs_wait_until_a_worker_comes(world: World) {
     eventually(PATIENCE, "two to start", async || world.recorder.running().len() == 2).await;
     let waits = keys.iter().find(|key| !world.recorder.is_running(key)).unwrap();
     eventually(PATIENCE, "the full pool to be named", async || {
-        let seen = a.explain(waits.as_str()).await.unwrap();
+        let seen = a.inspect().explain(waits.as_str()).await.unwrap();
         seen.state == Some(JobState::Queued) && seen.verdict == Verdict::NoRoom { workers: 1 }
     })
     .await;
@@ -111,11 +113,22 @@ async fn a_start_handler_sends_its_job_elsewhere(world: World) {
     a.add_worker(world.recorder.acting(|_| Act::Elsewhere)).await.unwrap();
     up(&a, 2).await;
     let keys = world.dispatch(&a, 20).await;
-    let on_b: Vec<_> = b.workers().into_iter().filter(|worker| worker.node.as_str() == "b").collect();
+    let on_b: Vec<_> = b
+        .inspect()
+        .workers()
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|worker| worker.node.as_str() == "b")
+        .collect();
     let holders = running(&world, &a, 20).await;
     assert!(holders.values().all(|held| held.owner == on_b[0].id.0), "{holders:?}");
     for key in &keys {
-        assert_eq!(a.job(key.as_str()).await.unwrap().unwrap().attempts, 1, "elsewhere is no attempt");
+        assert_eq!(
+            a.inspect().job(key.as_str()).await.unwrap().unwrap().attempts,
+            1,
+            "elsewhere is no attempt"
+        );
     }
 }
 
@@ -127,19 +140,19 @@ async fn the_last_refusal_is_named_to_all_who_ask(world: World) {
     let DispatchError::Deadline { accepted: true, refusal, .. } = &late else { panic!("{late:?}") };
     assert_eq!(refusal.as_deref(), Some("no program"));
     assert!(late.to_string().ends_with("; the last worker refused it: no program"), "{late}");
-    let waits = async || a.job("k").await.unwrap().filter(|job| job.refusal.is_some()).ok_or(());
+    let waits = async || a.inspect().job("k").await.unwrap().filter(|job| job.refusal.is_some()).ok_or(());
     let job = eventually(PATIENCE, "the job to wait", waits).await;
     assert_eq!((job.refusal.as_deref(), job.error), (Some("no program"), None));
-    let told = async || a.explain("k").await.ok().filter(|seen| seen.refusal.is_some()).ok_or(());
+    let told = async || a.inspect().explain("k").await.ok().filter(|seen| seen.refusal.is_some()).ok_or(());
     let seen = eventually(PATIENCE, "the job to wait", told).await.to_string();
-    let worker = a.workers()[0].id;
+    let worker = a.inspect().workers().await.unwrap()[0].id;
     assert!(seen.contains(&format!("here because worker {worker} refused it: no program")), "{seen}");
     // Another worker runs it: nothing is left of the refusal.
     let b = world.node_with("b", 1).await;
     running(&world, &b, 1).await;
-    let job = b.job("k").await.unwrap().unwrap();
+    let job = b.inspect().job("k").await.unwrap().unwrap();
     assert_eq!((job.state, job.refusal, job.error), (JobState::Running, None, None));
-    assert_eq!(b.explain("k").await.unwrap().refusal, None);
+    assert_eq!(b.inspect().explain("k").await.unwrap().refusal, None);
 }
 
 async fn a_refusal_is_not_blamed_for_a_slow_start_elsewhere(world: World) {
@@ -152,7 +165,7 @@ async fn a_refusal_is_not_blamed_for_a_slow_start_elsewhere(world: World) {
     let late = a.dispatch((&*key, "")).deadline(Duration::from_secs(3)).await.unwrap_err();
     let DispatchError::Deadline { accepted: true, refusal: None, .. } = &late else { panic!("{late:?}") };
     assert!(!late.to_string().contains("refused"), "{late}");
-    let job = a.job(key.as_str()).await.unwrap().unwrap();
+    let job = a.inspect().job(key.as_str()).await.unwrap().unwrap();
     assert_eq!((job.state, job.strikes > 0, job.refusal), (JobState::Running, true, None));
 }
 
@@ -161,7 +174,7 @@ async fn a_refusal_without_a_reason_is_no_trouble(world: World) {
     a.add_worker(world.recorder.acting(|_| Act::Refuse(Duration::from_secs(200)))).await.unwrap();
     up(&a, 1).await;
     a.submit(("k", "")).await.unwrap();
-    let refused = async || a.job("k").await.unwrap().filter(|job| job.strikes > 0).ok_or(());
+    let refused = async || a.inspect().job("k").await.unwrap().filter(|job| job.strikes > 0).ok_or(());
     let job = eventually(PATIENCE, "the refusal", refused).await;
     assert_eq!((job.state, job.error, job.refusal), (JobState::Queued, None, None));
     let late = a.dispatch(("l", "")).deadline(Duration::from_secs(3)).await.unwrap_err();
@@ -186,5 +199,5 @@ async fn a_capacity_of_nothing_is_refused(world: World) {
         let refused = a.add_worker(world.recorder.acting(|_| Act::Hold)).capacity(jobs).await;
         assert!(matches!(&refused, Err(Error::Setting(why)) if why.name == "capacity"), "{refused:?}");
     }
-    assert_eq!(a.workers().len(), 0);
+    assert_eq!(a.inspect().workers().await.unwrap().len(), 0);
 }

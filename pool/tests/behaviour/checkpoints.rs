@@ -95,17 +95,18 @@ async fn an_awaited_checkpoint_is_kept_and_readable(world: World) {
         }
     });
     node.add_worker(handler).await.unwrap();
-    assert!(node.checkpoint_of("key").await.unwrap().is_none());
+    assert!(node.inspect().checkpoint_of("key").await.unwrap().is_none());
     node.dispatch(("key", "")).await.unwrap();
     tokio::time::timeout(PATIENCE, saved.notified()).await.unwrap();
-    let kept = node.checkpoint_of("key").await.unwrap().unwrap();
+    let kept = node.inspect().checkpoint_of("key").await.unwrap().unwrap();
     assert_eq!(kept.bytes(), "kept");
     assert!(
         kept.token().0 > 0
             && world.now().duration_since(kept.at()).unwrap_or_default() < Duration::from_secs(600)
     );
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "it to go", async || node.checkpoint_of("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "it to go", async || node.inspect().checkpoint_of("key").await.unwrap().is_none())
+        .await;
 }
 
 async fn a_checkpoint_that_is_too_long_is_refused_at_once(world: World) {
@@ -138,8 +139,8 @@ async fn the_next_job_of_a_key_gets_none(world: World) {
     for _ in 0..2 {
         node.dispatch(("key", "")).await.unwrap();
         world.stop(&node, "key").await;
-        eventually(PATIENCE, "it to go", async || node.job("key").await.unwrap().is_none()).await;
-        assert!(node.checkpoint_of("key").await.unwrap().is_none());
+        eventually(PATIENCE, "it to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
+        assert!(node.inspect().checkpoint_of("key").await.unwrap().is_none());
     }
     assert_eq!(*given.lock().unwrap(), [None, None]);
 }

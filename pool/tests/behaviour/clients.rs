@@ -36,7 +36,7 @@ async fn a_client_may_have_no_worker_and_may_not_shut_the_pool_down(world: World
     let refused = client.shutdown().await;
     assert!(matches!(refused, Err(Error::ClientOnly)), "{refused:?}");
     world.dispatch_one(&client, "key").await;
-    assert_eq!(client.workers().len(), 1);
+    assert_eq!(client.inspect().workers().await.unwrap().len(), 1);
     assert!(a.shutdown().await.unwrap().complete);
 }
 
@@ -46,10 +46,11 @@ async fn a_client_does_with_jobs_whatever_a_full_node_does(world: World) {
     world.placed(&client, &keys).await;
     client.notify("job-0", "hello").await.unwrap();
     eventually(PATIENCE, "the notification", async || world.recorder.notes("job-0") == ["hello"]).await;
-    assert_eq!(client.payload("job-0").await.unwrap().unwrap(), "payload of job-0");
+    assert_eq!(client.inspect().payload("job-0").await.unwrap().unwrap(), "payload of job-0");
     world.stop(&client, "job-1").await;
-    eventually(PATIENCE, "the job to be gone", async || client.jobs().await.unwrap().len() == 19).await;
-    assert_eq!(workers_on(&a).len(), 2);
+    eventually(PATIENCE, "the job to be gone", async || client.inspect().jobs().await.unwrap().len() == 19)
+        .await;
+    assert_eq!(workers_on(&a).await.len(), 2);
     world.assert_clean();
 }
 
@@ -57,7 +58,7 @@ async fn a_first_client_makes_the_pool_and_its_jobs_wait_for_a_worker(world: Wor
     let client = client(&world).await;
     let ticket = client.submit(("key", "")).await.unwrap();
     let a = world.node("a").await;
-    assert_eq!(client.job("key").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(client.inspect().job("key").await.unwrap().unwrap().state, JobState::Queued);
     world.add_worker(&a).await;
     client.wait(&ticket).await.unwrap();
     assert!(world.recorder.is_running("key"));
@@ -76,7 +77,7 @@ async fn a_client_ensures_waits_and_cancels(world: World) {
     }
     let starts = world.recorder.starts();
     assert_eq!(starts, [("ensured".to_owned(), 1), ("waited".to_owned(), 1)].into());
-    assert_eq!(client.payload("ensured").await.unwrap().unwrap(), "payload");
+    assert_eq!(client.inspect().payload("ensured").await.unwrap().unwrap(), "payload");
     assert!(matches!(
         client.wait(&cancelled).await,
         Err(DispatchError::Ended | DispatchError::Cancelled { .. })
@@ -88,7 +89,7 @@ async fn a_client_lists_in_pages(world: World) {
     let keys: BTreeSet<_> = world.dispatch(&client, 150).await.into_iter().collect();
     let (mut listed, mut cursor) = (BTreeSet::new(), None);
     loop {
-        let page = client.jobs_page(cursor, 20).await.unwrap();
+        let page = client.inspect().jobs_page(cursor, 20).await.unwrap();
         listed.extend(page.items.into_iter().map(|job| job.key.to_string()));
         cursor = page.next;
         if cursor.is_none() {
@@ -96,11 +97,11 @@ async fn a_client_lists_in_pages(world: World) {
         }
     }
     assert_eq!(listed, keys);
-    let streamed: Vec<_> = client.job_stream().try_collect().await.unwrap();
+    let streamed: Vec<_> = client.inspect().job_stream().try_collect().await.unwrap();
     assert_eq!(streamed.iter().map(|job| job.key.to_string()).collect::<BTreeSet<_>>(), keys);
-    let worker = &a.workers()[0];
-    let first = client.jobs_of(worker, None, 1).await.unwrap().remove(0);
-    let rest = client.jobs_of(worker, Some(&first.key), 1_000).await.unwrap();
+    let worker = &a.inspect().workers().await.unwrap()[0];
+    let first = client.inspect().jobs_of(worker, None, 1).await.unwrap().remove(0);
+    let rest = client.inspect().jobs_of(worker, Some(&first.key), 1_000).await.unwrap();
     assert_eq!((first.owner, rest.len()), (Some(worker.id), 149));
 }
 
@@ -111,13 +112,16 @@ async fn a_client_sees_what_is_parked_and_has_it_tried_again(world: World) {
     let client = world.builder("client").settings(settings).client_only().join().await.unwrap();
     let failing = a.add_worker(world.recorder.acting(|_| Act::Fail("as it was told"))).await.unwrap();
     client.submit(("key", "")).restart(RestartPolicy::OnFailure).await.unwrap();
-    eventually(PATIENCE, "the job to be parked", async || client.parked().await.unwrap().len() == 1).await;
-    assert_eq!(client.parked_page(None, 10).await.unwrap().items[0].error, "as it was told");
+    eventually(PATIENCE, "the job to be parked", async || {
+        client.inspect().parked().await.unwrap().len() == 1
+    })
+    .await;
+    assert_eq!(client.inspect().parked_page(None, 10).await.unwrap().items[0].error, "as it was told");
     failing.drain().await.unwrap();
     world.add_worker(&a).await;
     client.unpark("key").await.unwrap();
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
-    assert_eq!(client.parked().await.unwrap(), []);
+    assert_eq!(client.inspect().parked().await.unwrap(), []);
 }
 
 async fn a_client_plans_and_gets_ticks(world: World) {
@@ -160,12 +164,16 @@ async fn two_pools_in_one_process_know_nothing_of_each_other(world: World) {
         other.add_worker(handler).await.unwrap();
     }
     let keys = world.dispatch(&a, 10).await;
-    assert_eq!(other.jobs().await.unwrap(), []);
+    assert_eq!(other.inspect().jobs().await.unwrap(), []);
     other.dispatch(("job-0", "of the other")).await.unwrap();
     other.dispatch(("more", "")).await.unwrap();
-    assert_eq!((a.jobs().await.unwrap().len(), other.jobs().await.unwrap().len()), (10, 2));
+    assert_eq!(
+        (a.inspect().jobs().await.unwrap().len(), other.inspect().jobs().await.unwrap().len()),
+        (10, 2)
+    );
     other.stop_job("job-0").await.unwrap();
-    eventually(PATIENCE, "the other's job to end", async || other.jobs().await.unwrap().len() == 1).await;
+    eventually(PATIENCE, "the other's job to end", async || other.inspect().jobs().await.unwrap().len() == 1)
+        .await;
     assert!(other.shutdown().await.unwrap().complete);
     let holders = world.placed(&a, &keys).await;
     assert_eq!(holders.len(), 10);
@@ -182,12 +190,12 @@ async fn a_client_lists_jobs_without_their_payloads() {
     let proxy = Proxy::start(world.server()).await.unwrap();
     let builder = Node::builder(POOL, Client::open(&proxy.url()).unwrap()).name("client").client_only();
     let client = builder.worker_ttl(world.ttl()).join_settle(SHORT).join().await.unwrap();
-    assert_eq!(client.jobs().await.unwrap().len(), 100);
-    assert_eq!(client.job_stream().try_collect::<Vec<_>>().await.unwrap().len(), 100);
-    assert!(client.job("job-1").await.unwrap().is_some());
+    assert_eq!(client.inspect().jobs().await.unwrap().len(), 100);
+    assert_eq!(client.inspect().job_stream().try_collect::<Vec<_>>().await.unwrap().len(), 100);
+    assert!(client.inspect().job("job-1").await.unwrap().is_some());
     let received = proxy.counts().to_client;
     assert!(received < 5 * PAYLOAD as u64, "{received} bytes");
-    assert_eq!(client.payload("job-1").await.unwrap().unwrap().len(), PAYLOAD);
+    assert_eq!(client.inspect().payload("job-1").await.unwrap().unwrap().len(), PAYLOAD);
     assert!(proxy.counts().to_client >= received + PAYLOAD as u64, "the count sees what it should");
 }
 

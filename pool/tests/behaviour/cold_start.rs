@@ -60,11 +60,11 @@ async fn shared_out(
 ) -> BTreeSet<usize> {
     eventually(PATIENCE, "each node to have its share", async || {
         let holders = world.holders(client).await;
-        let at = |node: &Node| {
-            let own = workers_on(node);
+        let at = async |node: &Node| {
+            let own = workers_on(node).await;
             holders.values().filter(|held| own.contains(&held.owner)).count()
         };
-        let shares: Vec<_> = nodes.iter().map(at).collect();
+        let shares = join_all(nodes.iter().map(at)).await;
         let whole = shares.iter().sum::<usize>() == keys.len();
         let starts = world.recorder.starts();
         // A job that has begun will start soon.
@@ -107,7 +107,8 @@ async fn a_fleet_that_finds_no_job_is_up_at_once(world: World) {
     let client = world.builder("client").join_settle(SETTLE).client_only().join().await.unwrap();
     let keys = world.dispatch(&client, JOBS / 10).await;
     let up: BTreeSet<_> = world.holders(&client).await.into_values().map(|held| held.owner).collect();
-    assert_eq!(up, nodes.iter().flat_map(workers_on).collect());
+    let own = join_all(nodes.iter().map(workers_on)).await;
+    assert_eq!(up, own.concat().into_iter().collect());
     assert_eq!(world.recorder.starts().len(), keys.len());
     world.assert_clean();
 }

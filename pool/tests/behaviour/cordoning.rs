@@ -14,7 +14,7 @@ on_both_stores!(
 
 /// Every job, sorted by whether a worker of this node has it.
 async fn on(world: &World, node: &tenure_pool::Node) -> (Vec<String>, Vec<String>) {
-    let own = crate::world::workers_on(node);
+    let own = crate::world::workers_on(node).await;
     let holders = world.holders(node).await;
     let (here, there): (Vec<_>, Vec<_>) =
         holders.into_iter().partition(|(_, held)| own.contains(&held.owner));
@@ -27,8 +27,13 @@ async fn a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones(world: World) {
     let before = world.dispatch(&a, 40).await;
     let held = world.placed(&a, &before).await;
     b.cordon("a").await.unwrap();
-    eventually(PATIENCE, "the node to hear of it", async || a.cordoned() == ["a".to_owned()].into()).await;
-    assert!(a.workers().iter().all(|worker| worker.cordoned == (worker.node == "a")));
+    eventually(PATIENCE, "the node to hear of it", async || {
+        a.inspect().cordoned().await.unwrap() == ["a".to_owned()].into()
+    })
+    .await;
+    assert!(
+        a.inspect().workers().await.unwrap().iter().all(|worker| worker.cordoned == (worker.node == "a"))
+    );
     let (here, _) = on(&world, &a).await;
     for n in 0..40 {
         world.dispatch_one(&a, &format!("new-{n}")).await;
@@ -38,7 +43,7 @@ async fn a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones(world: World) {
     let after = world.holders(&a).await;
     let old: Vec<_> = moved(&held, &after);
     assert!(old.is_empty(), "{old:?} have moved");
-    assert_eq!(b.explain(&*here[0]).await.unwrap().verdict, Verdict::Cordoned);
+    assert_eq!(b.inspect().explain(&*here[0]).await.unwrap().verdict, Verdict::Cordoned);
     a.uncordon("a").await.unwrap();
     let all: Vec<_> = after.into_keys().collect();
     world.placed(&a, &all).await;
@@ -51,12 +56,12 @@ async fn a_cordon_outlasts_its_node(world: World) {
     a.close().await.unwrap();
     let a = world.node_with("a", 1).await;
     eventually(PATIENCE, "two workers to be up", async || {
-        b.workers().iter().filter(|w| w.slot.is_some()).count() == 2
+        b.inspect().workers().await.unwrap().iter().filter(|w| w.slot.is_some()).count() == 2
     })
     .await;
     world.dispatch(&b, 20).await;
     assert_eq!(on(&world, &a).await.0, Vec::<String>::new());
-    assert_eq!(b.cordoned(), ["a".to_owned()].into());
+    assert_eq!(b.inspect().cordoned().await.unwrap(), ["a".to_owned()].into());
 }
 
 async fn a_pool_whose_nodes_are_all_cordoned_says_so(world: World) {
@@ -65,7 +70,7 @@ async fn a_pool_whose_nodes_are_all_cordoned_says_so(world: World) {
     let ticket = a.submit(("key", "")).await.unwrap();
     let late = a.wait(&ticket).deadline(SHORT).await.unwrap_err();
     assert!(matches!(late, DispatchError::Deadline { obstacle: Some(Obstacle::Cordoned), .. }), "{late}");
-    assert_eq!(a.explain("key").await.unwrap().verdict, Verdict::AllCordoned);
+    assert_eq!(a.inspect().explain("key").await.unwrap().verdict, Verdict::AllCordoned);
     a.uncordon("a").await.unwrap();
     eventually(PATIENCE, "the job to start", async || world.recorder.is_running("key")).await;
 }
@@ -76,5 +81,5 @@ async fn a_name_that_no_node_can_have_is_refused(world: World) {
         let refused = a.cordon(name).await;
         assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     }
-    assert!(a.cordoned().is_empty());
+    assert!(a.inspect().cordoned().await.unwrap().is_empty());
 }

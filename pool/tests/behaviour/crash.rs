@@ -27,12 +27,16 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     let _c = world.node_with("c", 1).await;
     let keys = world.dispatch(&b, 100).await;
     let before = world.placed(&b, &keys).await;
-    let mut lost: Vec<_> = a.workers().into_iter().filter(|worker| worker.node == "a").collect();
-    let ids = workers_on(&a);
+    let mut lost: Vec<_> =
+        a.inspect().workers().await.unwrap().into_iter().filter(|worker| worker.node == "a").collect();
+    let ids = workers_on(&a).await;
     let crash = boottime_ns();
     a.abandon();
     a.closed().await;
-    eventually(PATIENCE, "the dead workers to be expired", async || b.workers().len() == 3).await;
+    eventually(PATIENCE, "the dead workers to be expired", async || {
+        b.inspect().workers().await.unwrap().len() == 3
+    })
+    .await;
     let between = world.placed(&b, &keys).await;
     let orphans = held_by(&before, &ids);
     assert!(!orphans.is_empty());
@@ -49,7 +53,8 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
 
     let again = world.node_with("a", 2).await;
     let after = world.placed(&b, &keys).await;
-    let mut taken: Vec<_> = again.workers().into_iter().filter(|worker| worker.node == "a").collect();
+    let mut taken: Vec<_> =
+        again.inspect().workers().await.unwrap().into_iter().filter(|worker| worker.node == "a").collect();
     let slots = |workers: &mut Vec<tenure_pool::WorkerInfo>| {
         let mut slots: Vec<_> = workers.iter().map(|worker| worker.slot).collect();
         slots.sort();
@@ -57,7 +62,7 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     };
     assert_eq!(slots(&mut taken), slots(&mut lost));
     assert_eq!(moved(&between, &after), orphans);
-    assert_eq!(held_by(&after, &workers_on(&again)), orphans);
+    assert_eq!(held_by(&after, &workers_on(&again).await), orphans);
     for (key, starts) in world.recorder.starts() {
         // Its workers return one after the other. The first may hold keys of the second for a moment.
         assert!(
@@ -92,6 +97,9 @@ async fn a_job_stopped_just_before_a_crash_stays_stopped(world: World) {
     world.add_worker(&b).await;
     eventually(PATIENCE, "what was not stopped to run again", async || world.recorder.running().len() == 5)
         .await;
-    eventually(PATIENCE, "the stopped jobs to be gone", async || b.jobs().await.unwrap().len() == 5).await;
+    eventually(PATIENCE, "the stopped jobs to be gone", async || {
+        b.inspect().jobs().await.unwrap().len() == 5
+    })
+    .await;
     world.assert_clean();
 }

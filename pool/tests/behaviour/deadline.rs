@@ -32,7 +32,7 @@ async fn at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays(world: Wor
         patience *= 2;
         assert!(patience < PATIENCE, "it was never accepted");
     };
-    assert_eq!(a.job("key").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(a.inspect().job("key").await.unwrap().unwrap().state, JobState::Queued);
     let again = b.wait(&ticket).deadline(SHORT).await.unwrap_err();
     assert!(
         matches!(&again, DispatchError::Deadline { ticket: same, accepted: true, trouble: None, .. } if *same == ticket)
@@ -46,7 +46,7 @@ async fn a_cancelled_dispatch_is_gone(world: World) {
     let node = world.node("a").await;
     let late = node.dispatch(("key", "")).deadline(Duration::from_millis(300)).cancel_on_deadline().await;
     let Err(DispatchError::Cancelled { ticket }) = late else { panic!("{late:?}") };
-    assert_eq!(node.jobs().await.unwrap(), vec![]);
+    assert_eq!(node.inspect().jobs().await.unwrap(), vec![]);
     let ended = node.wait(&ticket).await;
     assert!(matches!(ended, Err(DispatchError::Ended)), "{ended:?}");
     world.add_worker(&node).await;
@@ -59,7 +59,7 @@ async fn a_dispatch_cancelled_while_it_starts_is_stopped(world: World) {
     a.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
     let late = b.dispatch(("key", "")).deadline(Duration::from_secs(1)).cancel_on_deadline().await;
     assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
-    eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
 }
 
@@ -69,7 +69,7 @@ async fn jobs_of_a_batch_are_cancelled_each(world: World) {
     let results = node.dispatch_many(jobs).deadline(Duration::from_millis(300)).cancel_on_deadline().await;
     assert_eq!(results.len(), 40);
     assert!(results.iter().all(|r| matches!(r, Err(DispatchError::Cancelled { .. }))), "{results:?}");
-    assert_eq!(node.jobs().await.unwrap(), vec![]);
+    assert_eq!(node.inspect().jobs().await.unwrap(), vec![]);
 }
 
 async fn a_cancel_ends_one_dispatch_and_never_its_successor(world: World) {
@@ -77,13 +77,13 @@ async fn a_cancel_ends_one_dispatch_and_never_its_successor(world: World) {
     let first = a.submit(("key", "")).await.unwrap();
     b.wait(&first).await.unwrap();
     b.cancel(&first).await.unwrap();
-    eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     assert_eq!(world.recorder.stops("key"), [StopReason::Stopped]);
     a.dispatch(("key", "")).await.unwrap();
     let gone = b.cancel(&first).await;
     assert!(matches!(gone, Err(Error::JobNotFound(_))), "{gone:?}");
     assert!(world.recorder.is_running("key"));
-    assert_eq!(b.job("key").await.unwrap().unwrap().state, JobState::Running);
+    assert_eq!(b.inspect().job("key").await.unwrap().unwrap().state, JobState::Running);
 }
 
 async fn a_cancelled_id_is_not_run_by_a_retry(world: World) {
@@ -117,7 +117,7 @@ async fn a_deadline_may_be_longer_than_a_dispatch_is_honoured(world: World) {
     let node = world.builder("a").settings(settings).join().await.unwrap();
     let waiter = tokio::spawn(node.dispatch(("key", "")).deadline(PATIENCE).into_future());
     eventually(PATIENCE, "the job to be old", async || {
-        let job = node.job("key").await.unwrap();
+        let job = node.inspect().job("key").await.unwrap();
         job.is_some_and(|job| world.now().duration_since(job.created).is_ok_and(|age| age > honoured * 2))
     })
     .await;

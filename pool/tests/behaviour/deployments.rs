@@ -21,7 +21,10 @@ async fn lives_a_whole_life(world: World) {
     let spread = world.placed(&b, &keys).await;
     assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
-    eventually(PATIENCE, "the drained worker to be gone", async || a.workers().len() == 1).await;
+    eventually(PATIENCE, "the drained worker to be gone", async || {
+        a.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
 
     world.stop(&b, &keys[0]).await;
     eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(&keys[0])).await;
@@ -85,8 +88,10 @@ async fn a_pool_follows_a_fail_over_to_a_replica_that_lags() {
     world.dispatch_one(&b, "forgotten").await;
     let stopped = keys.remove(0);
     world.stop(&b, &stopped).await;
-    eventually(PATIENCE, "the stopped job to go", async || b.job(stopped.as_str()).await.unwrap().is_none())
-        .await;
+    eventually(PATIENCE, "the stopped job to go", async || {
+        b.inspect().job(stopped.as_str()).await.unwrap().is_none()
+    })
+    .await;
     keys.push("forgotten".to_owned());
     let before = world.placed(&a, &keys).await;
     let old = sentinels.kill_master().await.unwrap();

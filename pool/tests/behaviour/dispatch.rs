@@ -42,7 +42,7 @@ async fn the_bound_of_queued_jobs_is_exact(world: World) {
     let (taken, refused): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!(taken.len(), 7);
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");
-    assert_eq!(nodes[0].jobs().await.unwrap().len(), 7);
+    assert_eq!(nodes[0].inspect().jobs().await.unwrap().len(), 7);
     world.add_worker(&nodes[0]).await;
     eventually(PATIENCE, "what was accepted to run", async || world.recorder.running().len() == 7).await;
     nodes[1].dispatch(("one more", "")).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_job_is_waited_for_on_another_node(world: World) {
         let (b, ticket) = (b.clone(), ticket.clone());
         async move { b.wait(&ticket).await }
     });
-    assert_eq!(a.job("key").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(a.inspect().job("key").await.unwrap().unwrap().state, JobState::Queued);
     a.close().await.unwrap();
     world.add_worker(&b).await;
     waiter.await.unwrap().unwrap();
@@ -70,8 +70,10 @@ async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
         let a = a.clone();
         async move { a.dispatch(("waited for", "")).await }
     });
-    eventually(PATIENCE, "the job to be accepted", async || a.job("waited for").await.unwrap().is_some())
-        .await;
+    eventually(PATIENCE, "the job to be accepted", async || {
+        a.inspect().job("waited for").await.unwrap().is_some()
+    })
+    .await;
     b.add_worker(world.recorder.acting(|_| Act::Fail("no such tenant"))).await.unwrap();
     let own = answer.await.unwrap();
     assert!(matches!(&own, Err(DispatchError::StartFailed(text)) if text == "no such tenant"), "{own:?}");
@@ -90,7 +92,7 @@ async fn a_job_stopped_before_anyone_began_it_tells_its_waiter(world: World) {
     b.stop_job("key").await.unwrap();
     let answer = waiter.await.unwrap();
     assert!(matches!(answer, Err(DispatchError::Stopped | DispatchError::Ended)), "{answer:?}");
-    assert_eq!(a.jobs().await.unwrap(), vec![]);
+    assert_eq!(a.inspect().jobs().await.unwrap(), vec![]);
     world.add_worker(&a).await;
     a.dispatch(("other", "")).await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 0);
@@ -101,7 +103,7 @@ async fn ensure_takes_a_living_job_for_success(world: World) {
     a.ensure(("key", "first")).await.unwrap();
     b.ensure(("key", "second")).await.unwrap();
     assert_eq!(world.recorder.payloads("key"), ["first"]);
-    assert_eq!(b.payload("key").await.unwrap().unwrap(), "first");
+    assert_eq!(b.inspect().payload("key").await.unwrap().unwrap(), "first");
 }
 
 async fn ensure_waits_for_the_end_of_a_job_that_is_being_stopped(world: World) {
@@ -116,7 +118,7 @@ async fn ensure_waits_for_the_end_of_a_job_that_is_being_stopped(world: World) {
         let late = node.ensure(("key", "new")).deadline(SHORT).await;
         assert!(matches!(late, Err(DispatchError::Deadline { accepted: false, .. })), "{late:?}");
         node.ensure(("key", "new")).await.unwrap();
-        assert_eq!(node.payload("key").await.unwrap().unwrap(), "new");
+        assert_eq!(node.inspect().payload("key").await.unwrap().unwrap(), "new");
         assert_eq!(world.recorder.starts_of("key"), 2 * (life + 1));
         node.stop_job("key").until_stopped().await.unwrap();
     }
@@ -127,7 +129,7 @@ async fn a_dispatch_that_nobody_runs_waits_and_stays_accepted(world: World) {
     let ticket = node.submit(("key", "")).await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(2), node.wait(&ticket)).await;
     assert!(early.is_err(), "nobody can have run it: {early:?}");
-    assert_eq!(node.job("key").await.unwrap().unwrap().state, JobState::Queued);
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().state, JobState::Queued);
     world.add_worker(&node).await;
     node.wait(&ticket).await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 1);
@@ -140,7 +142,8 @@ async fn a_dropped_dispatch_is_still_run(world: World) {
         let node = node.clone();
         async move { node.dispatch(("key", "")).await }
     });
-    eventually(PATIENCE, "it to be accepted", async || node.job("key").await.unwrap().is_some()).await;
+    eventually(PATIENCE, "it to be accepted", async || node.inspect().job("key").await.unwrap().is_some())
+        .await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     world.add_worker(&node).await;
@@ -154,14 +157,14 @@ async fn a_key_is_any_bytes(world: World) {
     for key in keys {
         a.dispatch((key, &b"\0\xff"[..])).await.unwrap();
         a.notify(key, "hello").await.unwrap();
-        assert_eq!(b.payload(key).await.unwrap().unwrap(), &b"\0\xff"[..]);
+        assert_eq!(b.inspect().payload(key).await.unwrap().unwrap(), &b"\0\xff"[..]);
     }
-    assert_eq!(a.jobs().await.unwrap().len(), keys.len());
+    assert_eq!(a.inspect().jobs().await.unwrap().len(), keys.len());
     world.add_worker(&b).await;
     assert!(a.close().await.unwrap().complete);
     eventually(PATIENCE, "all to run on", async || world.holders(&b).await.len() == keys.len()).await;
     for key in keys {
         b.stop_job(key).await.unwrap();
     }
-    eventually(PATIENCE, "all to be gone", async || b.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "all to be gone", async || b.inspect().jobs().await.unwrap().is_empty()).await;
 }

@@ -27,7 +27,7 @@ async fn two_hundred_who_ensure_a_key_make_one_job(world: World) {
     ensure_by_all(&nodes).await;
     ensure_by_all(&nodes).await;
     assert_eq!(world.recorder.starts_of("key"), 1);
-    assert_eq!(nodes[3].jobs().await.unwrap().len(), 1);
+    assert_eq!(nodes[3].inspect().jobs().await.unwrap().len(), 1);
     world.assert_clean();
 }
 
@@ -42,7 +42,7 @@ async fn two_hundred_ensures_of_a_stopping_key_make_one_new_job(world: World) {
     world.stop(&nodes[2], "key").await;
     ensure_by_all(&nodes).await;
     assert_eq!(world.recorder.starts_of("key"), 2);
-    assert_eq!(nodes[3].jobs().await.unwrap().len(), 1);
+    assert_eq!(nodes[3].inspect().jobs().await.unwrap().len(), 1);
     nodes[3].stop_job("key").until_stopped().await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 2);
 }

@@ -20,7 +20,7 @@ async fn a_pool_that_opens_names_the_worker_it_waits_for(world: World) {
     let world = world.with_ttl(TTL);
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     world.dispatch_one(&b, "key").await;
-    let dead = workers_on(&a);
+    let dead = workers_on(&a).await;
     a.abandon();
     a.closed().await;
     world.replace_server();
@@ -96,11 +96,11 @@ async fn a_job_of_a_node_that_closes_says_so(world: World) {
     b.submit(("waits", "")).await.unwrap();
     for (key, verdict) in [("runs", Verdict::Leaving), ("waits", Verdict::AllLeaving { workers: 1 })] {
         eventually(PATIENCE, "the end of the node to be named", async || {
-            b.explain(key).await.unwrap().verdict == verdict
+            b.inspect().explain(key).await.unwrap().verdict == verdict
         })
         .await;
     }
-    let explained = b.explain("runs").await.unwrap();
+    let explained = b.inspect().explain("runs").await.unwrap();
     assert!(explained.owner.as_ref().unwrap().node_leaves);
     assert!(
         explained.to_string().contains("\n  all workers of its node are leaving: the job is handed on"),

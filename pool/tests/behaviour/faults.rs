@@ -69,7 +69,8 @@ async fn a_start_that_hangs_delays_no_other_key(world: World) {
     // Cancelled, aborted, given back, and retried.
     eventually(PATIENCE, "the start to be tried again", async || world.recorder.starts_of("hangs") > 1).await;
     world.stop(&node, "hangs").await;
-    eventually(PATIENCE, "the hung job to go", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the hung job to go", async || node.inspect().jobs().await.unwrap().is_empty())
+        .await;
     world.assert_clean_at_end();
 }
 
@@ -95,10 +96,11 @@ async fn a_stop_that_hangs_delays_no_other_key(world: World) {
     acting(&world, &node, "hangs", Act::HangStop).await;
     world.dispatch_one(&node, "hangs").await;
     world.stop(&node, "hangs").await;
-    assert_eq!(node.job("hangs").await.unwrap().unwrap().state, JobState::Stopping);
+    assert_eq!(node.inspect().job("hangs").await.unwrap().unwrap().state, JobState::Stopping);
     assert_at_ease(&world, &node, "other").await;
     eventually(PATIENCE, "the hung stop to be aborted", async || !world.recorder.is_running("hangs")).await;
-    eventually(PATIENCE, "the hung job to go", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the hung job to go", async || node.inspect().jobs().await.unwrap().is_empty())
+        .await;
     world.assert_clean_at_end();
 }
 
@@ -109,7 +111,7 @@ async fn a_start_that_panics_is_reported_and_its_worker_lives(world: World) {
         Err(DispatchError::StartFailed(text)) => assert!(text.contains("no feed today"), "{text}"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(node.job("panics").await.unwrap(), None);
+    assert_eq!(node.inspect().job("panics").await.unwrap(), None);
     assert_at_ease(&world, &node, "other").await;
 }
 
@@ -163,7 +165,7 @@ async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
     })
     .await;
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "the job to end", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to end", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     assert_eq!(world.recorder.notes("key"), heard, "each once, in their order");
     assert_eq!(world.recorder.starts_of("key"), 1);
 }
@@ -172,7 +174,8 @@ async fn a_body_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     let node = world.node("a").await;
     acting(&world, &node, "panics", Act::Body(|_| async { panic!("as it was told") }.boxed())).await;
     node.dispatch(("panics", "")).await.unwrap();
-    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
+        .await;
     assert_at_ease(&world, &node, "other").await;
     assert_eq!(world.recorder.starts_of("panics"), 1);
 }
@@ -226,7 +229,8 @@ async fn a_stop_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     node.add_worker(Rigged { others: world.recorder.clone() }).await.unwrap();
     node.dispatch(("panics in stop", "")).await.unwrap();
     node.stop_job("panics in stop").await.unwrap();
-    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
+        .await;
     assert_at_ease(&world, &node, "other").await;
 }
 
@@ -236,7 +240,8 @@ async fn a_future_that_panics_when_it_is_dropped_hurts_only_its_key(world: World
     node.dispatch(("panics when dropped", "")).await.unwrap();
     node.dispatch(("panics when aborted", "")).await.unwrap();
     node.stop_job("panics when aborted").await.unwrap();
-    eventually(PATIENCE, "the jobs to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the jobs to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
+        .await;
     assert_at_ease(&world, &node, "other").await;
 }
 
@@ -279,7 +284,7 @@ async fn a_refused_job_is_tried_again_by_its_only_worker(world: World) {
     node.add_worker(handler).await.unwrap();
     world.dispatch_one(&node, "key").await;
     assert_eq!(world.recorder.starts_of("key"), 6);
-    assert_eq!(node.job("key").await.unwrap().unwrap().attempts, 1, "a refusal is no attempt");
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().attempts, 1, "a refusal is no attempt");
     world.assert_clean();
 }
 
@@ -293,7 +298,8 @@ async fn a_job_that_ends_by_itself_is_gone(world: World) {
     node.add_worker(handler).await.unwrap();
     for key in ["ends", "cancels itself"] {
         node.dispatch((key, "")).await.unwrap();
-        eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+        eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
+            .await;
         assert_eq!(world.recorder.starts_of(key), 1);
     }
     assert_at_ease(&world, &node, "other").await;
@@ -307,19 +313,19 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
     acting(&world, &node, "blocks", Act::Block(released)).await;
     let blocked = node.submit(("blocks", "")).await.unwrap();
     eventually(PATIENCE, "the thread to be blocked", async || world.recorder.is_running("blocks")).await;
-    let beats = node.workers()[0].id;
+    let beats = node.inspect().workers().await.unwrap()[0].id;
     let since = tokio::time::Instant::now();
     let mut rounds = 0;
     while since.elapsed() < world.ttl() * 2 {
         assert_at_ease(&world, &node, &format!("other-{rounds}")).await;
         rounds += 1;
     }
-    assert_eq!(node.workers()[0].id, beats, "the lease went on");
+    assert_eq!(node.inspect().workers().await.unwrap()[0].id, beats, "the lease went on");
     drop(release);
     node.wait(&blocked).await.unwrap();
     assert_eq!(world.recorder.starts_of("blocks"), 1);
     world.stop(&node, "blocks").await;
-    eventually(PATIENCE, "the job to end", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to end", async || node.inspect().jobs().await.unwrap().is_empty()).await;
 }
 
 /// Runs jobs as usual, but keeps its thread after the notification `block`.
@@ -352,11 +358,14 @@ async fn a_handler_that_blocks_the_only_thread_costs_no_lease(world: World) {
     let release = Release(released.clone());
     let a = home.runtime.spawn(world.builder("a").join()).await.unwrap().unwrap();
     a.add_worker(BlocksWhenTold { others: world.recorder.clone(), released }).await.unwrap();
-    eventually(PATIENCE, "its worker to be up", async || a.workers().iter().all(|w| w.slot.is_some())).await;
+    eventually(PATIENCE, "its worker to be up", async || {
+        a.inspect().workers().await.unwrap().iter().all(|w| w.slot.is_some())
+    })
+    .await;
     let b = world.node_with("b", 1).await;
     let keys = world.dispatch(&b, 20).await;
     let before = world.placed(&b, &keys).await;
-    let (on_a, on_b) = (held_by(&before, &workers_on(&a)), held_by(&before, &workers_on(&b)));
+    let (on_a, on_b) = (held_by(&before, &workers_on(&a).await), held_by(&before, &workers_on(&b).await));
     let [blocks, waits, ..] = &on_a[..] else { panic!("{on_a:?}") };
 
     b.notify(blocks.as_str(), "block").await.unwrap();
@@ -406,10 +415,13 @@ async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) 
     let report = a.close_within(budget).await.unwrap();
     assert_eq!(report.left, [JobKey::new("stays").unwrap()]);
     assert_eq!(world.recorder.starts_of("stays"), 1, "nobody else runs it");
-    assert!(a.workers().iter().any(|worker| worker.node == "a"), "its worker has kept its lease");
+    assert!(
+        a.inspect().workers().await.unwrap().iter().any(|worker| worker.node == "a"),
+        "its worker has kept its lease"
+    );
     eventually(PATIENCE, "the other job to have moved", async || {
-        let job = b.job("goes").await.unwrap();
-        job.is_some_and(|job| b.workers().iter().any(|w| w.node == "b" && Some(w.id) == job.owner))
+        let (job, own) = (b.inspect().job("goes").await.unwrap(), workers_on(&b).await);
+        job.and_then(|job| job.owner).is_some_and(|owner| own.contains(&owner.0))
     })
     .await;
     drop(release);

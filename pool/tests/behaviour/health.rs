@@ -54,7 +54,7 @@ async fn a_node_at_work_is_healthy_and_one_that_has_left_is_too(world: World) {
     assert_eq!((health.phase, health.leaving, health.needs_restart()), (PoolPhase::Open, false, false));
     let mut ids: Vec<_> = health.workers.iter().map(|worker| worker.id.unwrap().0).collect();
     ids.sort_unstable();
-    assert_eq!(ids, workers_on(&node));
+    assert_eq!(ids, workers_on(&node).await);
     for worker in &health.workers {
         assert!(worker.lease_age.unwrap() + worker.lease_left <= world.ttl(), "{worker:?}");
         assert!(!worker.lease_left.is_zero());
@@ -244,7 +244,7 @@ async fn a_node_that_cannot_hear_of_its_jobs_loses_them() {
     names(&half, |reason| matches!(reason, Unhealthy::Reader(_))).await;
     eventually(PATIENCE, "its jobs to run elsewhere", async || {
         let holders = world.holders(&b).await;
-        let theirs = workers_on(&b);
+        let theirs = workers_on(&b).await;
         if holders.len() == 10 && holders.values().all(|held| theirs.contains(&held.owner)) {
             Ok(())
         } else {
@@ -252,7 +252,7 @@ async fn a_node_that_cannot_hear_of_its_jobs_loses_them() {
         }
     })
     .await;
-    eventually(PATIENCE, "it to stay out of the pool", async || workers_on(&half).is_empty()).await;
+    eventually(PATIENCE, "it to stay out of the pool", async || workers_on(&half).await.is_empty()).await;
     client_with(&world, "half", &["+xread"]);
     let health = healthy(&half).await;
     assert!(health.workers[0].id.is_some());

@@ -102,9 +102,9 @@ async fn jobs_that_a_drain_moves_are_told_together(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 200).await;
     world.placed(&a, &keys).await;
-    let worker = b.workers().into_iter().find(|worker| worker.node == "b").unwrap();
+    let worker = b.inspect().workers().await.unwrap().into_iter().find(|worker| worker.node == "b").unwrap();
     let seen = world.inspector().await;
-    let had = a.jobs_of(&worker, None, 1_000).await.unwrap().len() as u64;
+    let had = a.inspect().jobs_of(&worker, None, 1_000).await.unwrap().len() as u64;
     b.close().await.unwrap();
     world.placed(&a, &keys).await;
     let moved = async || {
@@ -126,7 +126,7 @@ async fn a_lost_worker_is_noted_by_who_finds_it(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 20).await;
     world.placed(&a, &keys).await;
-    let worker = a.workers().into_iter().find(|worker| worker.node == "b").unwrap();
+    let worker = a.inspect().workers().await.unwrap().into_iter().find(|worker| worker.node == "b").unwrap();
     b.abandon();
     let seen = world.inspector().await;
     let lost = noted(&seen, "the loss with its jobs", |event| {

@@ -25,7 +25,7 @@ async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
     world.history().accepted("later");
     let waits = Duration::from_secs(10);
     eventually(PATIENCE, "a router to leave the job waiting", async || {
-        let job = a.job("later").await.unwrap().unwrap();
+        let job = a.inspect().job("later").await.unwrap().unwrap();
         assert_eq!(job.state, JobState::Queued);
         job.next_try.is_some_and(|at| at > world.now() + waits)
     })

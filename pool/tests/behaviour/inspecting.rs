@@ -44,8 +44,10 @@ async fn left_alone(world: &World) -> Node {
     node.add_worker(saving).meta("zone-1").await.unwrap();
     for key in ["one", "two", "three"] {
         node.dispatch((key, format!("payload of {key}"))).await.unwrap();
-        eventually(PATIENCE, "the checkpoint", async || node.checkpoint_of(key).await.unwrap().is_some())
-            .await;
+        eventually(PATIENCE, "the checkpoint", async || {
+            node.inspect().checkpoint_of(key).await.unwrap().is_some()
+        })
+        .await;
     }
     node.hold(true).await.unwrap();
     node.submit(("waiting", "payload of waiting")).await.unwrap();
@@ -61,24 +63,24 @@ async fn an_inspector_sees_what_a_node_sees(world: World) {
     assert_eq!((seen.pool_name(), seen.shards(), seen.shard_of("key").unwrap()), (POOL, 1, 0));
     assert_eq!((seen.jobs().await.unwrap(), seen.workers().await.unwrap()), (vec![], vec![]));
     world.add_worker(&node).await;
-    assert_eq!(seen.workers().await.unwrap(), node.workers(), "as new as the call");
-    assert_eq!(seen.nodes().await.unwrap(), node.nodes());
+    assert_eq!(seen.workers().await.unwrap(), node.inspect().workers().await.unwrap(), "as new as the call");
+    assert_eq!(seen.nodes().await.unwrap(), node.inspect().nodes().await.unwrap());
     let listed = seen.nodes().await.unwrap();
     assert_eq!((listed[0].name.as_str(), listed[0].workers.len()), ("a", 1));
     let keys = world.dispatch(&node, 30).await;
     world.placed(&node, &keys).await;
-    assert_eq!(seen.jobs().await.unwrap(), node.jobs().await.unwrap());
+    assert_eq!(seen.jobs().await.unwrap(), node.inspect().jobs().await.unwrap());
     let streamed: Vec<_> = seen.job_stream().try_collect().await.unwrap();
     assert_eq!(streamed.len(), keys.len());
     let key = keys[0].as_str();
-    assert_eq!(seen.job(key).await.unwrap(), node.job(key).await.unwrap());
-    assert_eq!(seen.owner(key).await.unwrap(), node.owner(key).await.unwrap());
+    assert_eq!(seen.job(key).await.unwrap(), node.inspect().job(key).await.unwrap());
+    assert_eq!(seen.owner(key).await.unwrap(), node.inspect().owner(key).await.unwrap());
     assert_eq!(seen.payload(key).await.unwrap().unwrap(), format!("payload of {key}"));
     let worker = &seen.workers().await.unwrap()[0];
     assert_eq!(seen.jobs_of(worker, None, 100).await.unwrap().len(), keys.len());
     assert_eq!(seen.parked().await.unwrap(), []);
     assert_eq!(seen.parked_page(None, 10).await.unwrap().items, []);
-    assert_eq!(seen.pool_state().await.unwrap(), node.pool_state().await.unwrap());
+    assert_eq!(seen.pool_state().await.unwrap(), node.inspect().pool_state().await.unwrap());
     let state = &seen.pool_state().await.unwrap()[0];
     assert_eq!((state.shard, state.phase, state.server_changed), (0, PoolPhase::Open, false));
     assert!(matches!(seen.job("").await, Err(Error::Name(_))));
@@ -112,7 +114,7 @@ async fn an_inspector_changes_nothing(world: World) {
 async fn schedules_are_listed_with_their_holders(world: World) {
     let node = world.node_with("a", 1).await;
     let seen = world.inspector().await;
-    assert_eq!(node.schedules().await.unwrap(), []);
+    assert_eq!(node.inspect().schedules().await.unwrap(), []);
     let hour = Duration::from_secs(3_600);
     let _plan = node.schedule("nightly", |_: Tick| async { Ok(Plan::exactly([])) }, hour).await.unwrap();
     let _ticker = node.ticker("report", 2 * hour).await.unwrap();
@@ -121,7 +123,7 @@ async fn schedules_are_listed_with_their_holders(world: World) {
         all.len() == 2 && all[0].ticks == 1 && all.iter().all(|schedule| schedule.term.0 > 0)
     })
     .await;
-    let all = node.schedules().await.unwrap();
+    let all = node.inspect().schedules().await.unwrap();
     assert_eq!(seen.schedules().await.unwrap(), all);
     let listed: Vec<_> = all.iter().map(|s| (s.shard, s.kind, s.name.to_string(), s.period)).collect();
     assert_eq!(
@@ -149,28 +151,28 @@ async fn a_node_and_an_inspector_explain_a_key(world: World) {
     assert_eq!(explained.verdict, Verdict::NoWorker);
     assert!(explained.to_string().contains(": no worker is up\n  accepted"), "{explained}");
     let worker = world.add_worker(&node).await;
-    let is_running = async || node.job("key").await.unwrap().unwrap().state == JobState::Running;
+    let is_running = async || node.inspect().job("key").await.unwrap().unwrap().state == JobState::Running;
     eventually(PATIENCE, "the job to run", is_running).await;
     eventually(PATIENCE, "its start to be noted", async || {
         seen.explain("key").await.unwrap().verdict == Verdict::AtHome
     })
     .await;
-    let explained = node.explain("key").await.unwrap();
+    let explained = node.inspect().explain("key").await.unwrap();
     let owner = explained.owner.as_ref().unwrap();
     assert_eq!((Some(owner.worker), owner.node.as_deref()), (worker.id(), Some("a")));
-    let token = node.job("key").await.unwrap().unwrap().token;
+    let token = node.inspect().job("key").await.unwrap().unwrap().token;
     let first =
         format!("key: running on worker {} (node a, http://a:80) under token {token}, for ", owner.worker);
     assert!(explained.to_string().starts_with(&first), "{explained}");
     assert_eq!(seen.explain_dispatch(&ticket).await.unwrap().verdict, Verdict::AtHome);
     node.stop_job("key").until_stopped().await.unwrap();
-    assert_eq!(node.explain("key").await.unwrap().verdict, Verdict::Absent);
+    assert_eq!(node.inspect().explain("key").await.unwrap().verdict, Verdict::Absent);
     // Its start has succeeded, which settled the outcome of its id.
     let ended = Verdict::Ended { outcome: Some("ok".to_owned()) };
     assert_eq!(seen.explain_dispatch(&ticket).await.unwrap().verdict, ended);
-    assert_eq!(node.explain_dispatch(&ticket).await.unwrap().verdict, ended);
+    assert_eq!(node.inspect().explain_dispatch(&ticket).await.unwrap().verdict, ended);
     let next = node.submit(("key", "")).await.unwrap();
-    for explained in [seen.explain_dispatch(&ticket).await, node.explain_dispatch(&ticket).await] {
+    for explained in [seen.explain_dispatch(&ticket).await, node.inspect().explain_dispatch(&ticket).await] {
         let Explanation { id, named, .. } = explained.unwrap();
         let named = named.map(|named| (named.id, named.ended, named.outcome));
         assert_eq!(
@@ -195,7 +197,7 @@ async fn a_pool_whose_workers_have_all_died_says_so(world: World) {
     client.submit(("waits", "")).await.unwrap();
     for key in ["runs", "waits"] {
         eventually(PATIENCE, "the silence to be noticed", async || {
-            let explained = client.explain(key).await.unwrap();
+            let explained = client.inspect().explain(key).await.unwrap();
             matches!(explained.verdict, Verdict::NobodyLives { .. })
                 && explained.to_string().contains("no worker lives: the last one renewed its lease ")
         })
@@ -226,14 +228,14 @@ async fn figures_count_the_jobs_and_their_workers(world: World) {
         figures.workers.iter_mut().for_each(|of| of.renewed = None);
         figures
     };
-    assert_eq!(timeless(node.figures().await.unwrap()), timeless(figures));
+    assert_eq!(timeless(node.inspect().figures().await.unwrap()), timeless(figures));
     eventually(PATIENCE, "both leases to be renewed", async || {
         let workers = seen.figures().await.unwrap().workers;
         workers.iter().all(|of| of.renewed.is_some_and(|renewed| renewed < PATIENCE))
     })
     .await;
     assert!(node.shutdown().await.unwrap().complete);
-    assert!(matches!(node.figures().await, Err(Error::PoolClosed)));
+    assert!(matches!(node.inspect().figures().await, Err(Error::PoolClosed)));
 }
 
 /// Every read, of the pool that was left alone.
@@ -352,13 +354,13 @@ async fn an_inspector_follows_the_pool_to_another_server(world: World) {
     let seen = world.inspector().await;
     let keys = world.dispatch(&node, 10).await;
     assert_eq!(seen.jobs().await.unwrap().len(), keys.len());
-    let page = node.jobs_page(None, 3).await.unwrap();
+    let page = node.inspect().jobs_page(None, 3).await.unwrap();
     assert!(page.next.is_some() && seen.jobs_page(page.next, 3).await.is_ok());
     world.replace_server();
     let refused = seen.jobs_page(page.next, 3).await;
     assert!(matches!(refused, Err(Error::StaleCursor)), "another process has another order: {refused:?}");
     eventually(PATIENCE, "the node to follow, too", async || {
-        matches!(node.jobs_page(page.next, 3).await, Err(Error::StaleCursor))
+        matches!(node.inspect().jobs_page(page.next, 3).await, Err(Error::StaleCursor))
     })
     .await;
     assert_eq!(seen.jobs().await.unwrap().len(), keys.len());

@@ -91,7 +91,7 @@ async fn a_node_below_the_floor_says_so_to_every_caller(world: World) {
     }
     heard(&old).await;
     assert!(!old.health().needs_restart());
-    assert_eq!(old.jobs().await.unwrap().len(), 1, "it may look");
+    assert_eq!(old.inspect().jobs().await.unwrap().len(), 1, "it may look");
     world.dispatch_one(&new, "another").await;
     assert!(new.health().is_healthy(), "{:?}", new.health().reasons);
     eventually(PATIENCE, "the new node to hear of it", async || new.level().floor == 2).await;
@@ -102,11 +102,12 @@ async fn a_deployment_ends_with_the_floor_raised(world: World) {
     let old = world.node_with("old", 1).await;
     let keys = world.dispatch(&old, 10).await;
     let new = world.newer_builder("new").join().await.unwrap();
-    let worker = old.workers()[0].id;
+    let worker = old.inspect().workers().await.unwrap()[0].id;
     assert_eq!(world.raise().await, Raised::Below { worker, level: 1 });
     world.add_worker(&new).await;
     eventually(PATIENCE, "the level of each worker", async || {
-        let mut levels: Vec<_> = new.workers().iter().map(|worker| worker.level).collect();
+        let mut levels: Vec<_> =
+            new.inspect().workers().await.unwrap().iter().map(|worker| worker.level).collect();
         levels.sort_unstable();
         levels == [1, 2]
     })
@@ -129,7 +130,7 @@ async fn a_node_below_the_floor_closes_at_once(world: World) {
     let old = world.node_with("old", 1).await;
     world.dispatch_one(&old, "key").await;
     let new = world.newer_builder("new").join().await.unwrap();
-    let worker = old.workers()[0].id;
+    let worker = old.inspect().workers().await.unwrap()[0].id;
     let store = world.newer();
     store.bless(&store.read(&ReadIdentity).await.unwrap().run_id);
     let PoolState::Present { incarnation, .. } = store.read(&ReadState).await.unwrap() else { panic!() };
@@ -172,7 +173,7 @@ async fn workers_show_their_level_and_their_address(world: World) {
     a.add_worker(world.recorder.clone()).await.unwrap();
     let b = world.node("b").await;
     eventually(PATIENCE, "the worker to be seen", async || b.level().lowest_member == Some(1)).await;
-    let worker = &b.workers()[0];
+    let worker = &b.inspect().workers().await.unwrap()[0];
     assert_eq!((worker.address.as_str(), worker.level), (address, 1));
     assert_eq!(b.raise_level(1).await.unwrap(), 1);
     for unknown in [0, 2] {
@@ -242,7 +243,7 @@ async fn a_floor_that_is_taken_back_costs_no_job() {
     eventually(PATIENCE, "the node to be heard again", async || node.submit(("next", "")).await.is_ok())
         .await;
     eventually(PATIENCE, "it to run", async || world.recorder.is_running("next")).await;
-    assert_eq!(node.jobs().await.unwrap().len(), 2, "what was refused is not done later");
+    assert_eq!(node.inspect().jobs().await.unwrap().len(), 2, "what was refused is not done later");
     assert_eq!(world.recorder.starts_of("key"), 1);
     world.assert_clean();
 }

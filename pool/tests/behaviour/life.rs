@@ -39,7 +39,7 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     assert!(matches!(recorder.stops("acme")[..], [StopReason::Moved | StopReason::Draining]));
 
     world.stop(&b, "acme").await;
-    eventually(PATIENCE, "the record to go", async || b.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
     assert_eq!(recorder.stops("acme")[1..], [StopReason::Stopped]);
     world.assert_clean();
     world.dispatch_one(&b, "more").await;
@@ -64,7 +64,8 @@ async fn a_job_without_a_future_ends_by_its_own_word(world: World) {
     node.add_worker(Shows(to)).await.unwrap();
     node.dispatch(("well", "")).await.unwrap();
     started.recv().await.unwrap().end(Ok(()));
-    eventually(PATIENCE, "the record to go", async || node.job("well").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || node.inspect().job("well").await.unwrap().is_none())
+        .await;
     let job = JobSpec::new("bad", "").restart(RestartPolicy::OnFailure);
     node.dispatch(job).await.unwrap();
     started.recv().await.unwrap().end(Err("bad luck".into()));
@@ -72,7 +73,7 @@ async fn a_job_without_a_future_ends_by_its_own_word(world: World) {
     let again = started.recv().await.unwrap();
     assert_eq!((again.key().to_string(), again.attempts()), ("bad".to_owned(), 2));
     again.end(Err(JobEnd::Park("no such plan".to_owned()).into()));
-    let parked = async || node.parked().await.unwrap().pop();
+    let parked = async || node.inspect().parked().await.unwrap().pop();
     assert_eq!(eventually(PATIENCE, "it is parked", parked).await.error, "no such plan");
 }
 
@@ -117,7 +118,7 @@ async fn a_closures_job_is_notified_moved_and_stopped(world: World) {
     b.notify("acme", "two").await.unwrap();
     eventually(PATIENCE, "the second", async || runs.lock().unwrap().heard == ["one", "two"]).await;
     b.stop_job("acme").await.unwrap();
-    eventually(PATIENCE, "the record to go", async || b.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
     let runs = runs.lock().unwrap();
     assert_eq!((runs.tokens.len(), runs.over), (2, 2));
     assert!(runs.tokens[0] < runs.tokens[1]);
@@ -144,7 +145,7 @@ async fn a_job_knows_its_dispatch_and_its_lease(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     a.add_worker(handler).await.unwrap();
     b.dispatch(("acme", "")).await.unwrap();
-    let job = b.job("acme").await.unwrap().unwrap();
+    let job = b.inspect().job("acme").await.unwrap().unwrap();
     let (id, times, worker, held, remaining) = seen.lock().unwrap().remove(0);
     assert_eq!((id, times, Some(worker)), (job.id, (job.created, job.since), job.owner));
     assert!(held && !remaining.is_zero() && remaining < world.ttl(), "{remaining:?}");

@@ -112,7 +112,10 @@ async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     clone.notify("job-0", "still here").await.unwrap();
     drop(clone);
     let keys: Vec<_> = (0..10).map(|i| format!("job-{i}")).collect();
-    eventually(PATIENCE, "its workers to have left", async || other.workers().len() == 1).await;
+    eventually(PATIENCE, "its workers to have left", async || {
+        other.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
     world.placed(&other, &keys).await;
     eventually(PATIENCE, "its threads to end", async || threads(&name) == 0).await;
     world.assert_clean();

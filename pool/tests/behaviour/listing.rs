@@ -23,30 +23,30 @@ async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
     let worker = a.add_worker(world.recorder.clone()).meta("zone-1").await.unwrap();
     let other = a.add_worker(world.recorder.clone()).await.unwrap();
     tenure_testing::eventually(PATIENCE, "both to be up", async || {
-        let listed = client.workers();
+        let listed = client.inspect().workers().await.unwrap();
         listed.len() == 2 && listed.iter().all(|worker| worker.state == MemberState::Up)
     })
     .await;
-    let listed = client.workers();
+    let listed = client.inspect().workers().await.unwrap();
     let named: BTreeSet<_> = listed.iter().map(|w| (w.id, w.node.as_str(), w.meta.as_str())).collect();
     assert_eq!(named, [(worker.id().unwrap(), "a", "zone-1"), (other.id().unwrap(), "a", "")].into());
     let refused = a.add_worker(world.recorder.clone()).meta("no|pipes").await;
     assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
-    assert_eq!(client.workers().len(), 2);
+    assert_eq!(client.inspect().workers().await.unwrap().len(), 2);
 }
 
 async fn a_node_without_workers_lists_a_job_and_its_payload(world: World) {
     let (a, client) = (world.node_with("a", 1).await, world.node("client").await);
     world.dispatch_one(&client, "key").await;
-    let job = client.job("key").await.unwrap().unwrap();
+    let job = client.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.key.to_string().as_str(), job.state, job.attempts), ("key", JobState::Running, 1));
-    assert_eq!(job.owner, Some(a.workers()[0].id));
+    assert_eq!(job.owner, Some(a.inspect().workers().await.unwrap()[0].id));
     assert!(job.token > Token(0) && job.since >= job.created, "{job:?}");
     assert_eq!(job.id.node(), "client");
-    assert_eq!(client.jobs().await.unwrap(), std::slice::from_ref(&job));
-    assert_eq!(client.payload("key").await.unwrap().unwrap(), "payload of key");
-    assert_eq!(client.job("another").await.unwrap(), None);
-    assert_eq!(client.payload("another").await.unwrap(), None);
+    assert_eq!(client.inspect().jobs().await.unwrap(), std::slice::from_ref(&job));
+    assert_eq!(client.inspect().payload("key").await.unwrap().unwrap(), "payload of key");
+    assert_eq!(client.inspect().job("another").await.unwrap(), None);
+    assert_eq!(client.inspect().payload("another").await.unwrap(), None);
 }
 
 async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
@@ -57,7 +57,7 @@ async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
     }
     let (mut found, mut cursor, mut pages) = (BTreeSet::new(), None, 0);
     loop {
-        let page = b.jobs_page(cursor, 100).await.unwrap();
+        let page = b.inspect().jobs_page(cursor, 100).await.unwrap();
         assert!(page.items.len() < 250, "{} jobs in a page", page.items.len());
         assert!(page.items.iter().all(|job| job.state == JobState::Queued));
         found.extend(page.items.iter().map(|job| job.key.to_string()));
@@ -68,9 +68,9 @@ async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
     }
     assert_eq!(found, keys);
     assert!(pages >= 5, "{pages} pages");
-    let streamed: Vec<_> = b.job_stream().try_collect().await.unwrap();
+    let streamed: Vec<_> = b.inspect().job_stream().try_collect().await.unwrap();
     assert_eq!(streamed.iter().map(|job| job.key.to_string()).collect::<BTreeSet<_>>(), keys);
-    assert_eq!(b.jobs().await.unwrap().len(), keys.len());
+    assert_eq!(b.inspect().jobs().await.unwrap().len(), keys.len());
 }
 
 async fn a_worker_lists_its_own_jobs(world: World) {
@@ -96,15 +96,13 @@ async fn a_removed_worker_leaves_its_jobs_and_may_be_removed_again(world: World)
     let (stays, goes) = (world.add_worker(&a).await, world.add_worker(&a).await);
     let keys = world.dispatch(&a, 30).await;
     world.placed(&a, &keys).await;
-    let refused = world.node("b").await.remove_worker(&goes).await;
-    assert!(matches!(refused, Err(tenure_pool::Error::OtherNode)), "{refused:?}");
-    a.remove_worker(&goes).await.unwrap();
+    goes.drain().await.unwrap();
     assert_eq!((goes.id(), goes.info()), (None, None));
     assert_eq!(goes.jobs(None, 10).await.unwrap(), []);
     let holders = world.placed(&a, &keys).await;
     assert!(holders.values().all(|held| held.owner == stays.id().unwrap().0));
-    a.remove_worker(&goes).await.unwrap();
-    assert_eq!(a.workers().len(), 1);
+    goes.drain().await.unwrap();
+    assert_eq!(a.inspect().workers().await.unwrap().len(), 1);
     world.assert_clean();
 }
 
@@ -120,7 +118,7 @@ async fn a_job_that_waits_says_why_and_until_when(world: World) {
     let seen = std::sync::Mutex::new(None);
     tenure_testing::eventually(PATIENCE, "the job to wait after it failed", async || {
         let waits = |job: &tenure_pool::JobInfo| job.state == JobState::Queued && job.error.is_some();
-        let job = client.job("key").await.ok().flatten().filter(waits);
+        let job = client.inspect().job("key").await.ok().flatten().filter(waits);
         *seen.lock().unwrap() = job;
         seen.lock().unwrap().is_some()
     })
@@ -132,7 +130,7 @@ async fn a_job_that_waits_says_why_and_until_when(world: World) {
     assert_eq!((&json["key"], &json["state"]), (&"key".into(), &"queued".into()));
     assert!(json["next_try"].as_u64() > json["since"].as_u64(), "{json}");
     world.dispatch_one(&client, "another").await;
-    assert_eq!(client.job("another").await.unwrap().unwrap().node.as_deref(), Some("a"));
+    assert_eq!(client.inspect().job("another").await.unwrap().unwrap().node.as_deref(), Some("a"));
     let health = serde_json::to_value(client.health()).unwrap();
     assert!(health["reasons"].as_array().is_some_and(Vec::is_empty), "{health}");
 }

@@ -31,28 +31,31 @@ async fn a_guess_names_the_owner_and_its_address(world: World) {
     let (_a, _b) = (serving_node(&world, "a").await, serving_node(&world, "b").await);
     let keys = world.dispatch(&client, 40).await;
     world.placed(&client, &keys).await;
-    eventually(PATIENCE, "the client to know both workers", async || client.workers().len() == 2).await;
+    eventually(PATIENCE, "the client to know both workers", async || {
+        client.inspect().workers().await.unwrap().len() == 2
+    })
+    .await;
     let mut nodes = std::collections::BTreeSet::new();
     for key in &keys {
-        let owner = client.owner(key).await.unwrap().unwrap();
+        let owner = client.inspect().owner(key).await.unwrap().unwrap();
         let guess = client.guess(key).unwrap().unwrap();
         assert_eq!(owner.state, JobState::Running);
         assert_eq!((guess.worker, Some(&guess.node)), (owner.worker, owner.node.as_ref()));
         assert_eq!(guess.address, format!("http://{}.example:8080", guess.node));
         assert_eq!(guess.address, owner.address);
-        assert_eq!(owner.token, client.job(key).await.unwrap().unwrap().token);
+        assert_eq!(owner.token, client.inspect().job(key).await.unwrap().unwrap().token);
         nodes.insert(guess.node);
     }
     assert_eq!(nodes.len(), 2, "each node has a share");
     assert!(client.guess("").is_err());
-    assert!(matches!(client.owner("").await, Err(Error::Name(_))));
+    assert!(matches!(client.inspect().owner("").await, Err(Error::Name(_))));
 }
 
 async fn a_key_that_nobody_runs_has_no_owner(world: World) {
     let node = world.node("a").await;
-    assert_eq!(node.owner("missing").await.unwrap(), None);
+    assert_eq!(node.inspect().owner("missing").await.unwrap(), None);
     node.submit(("queued", "")).await.unwrap();
-    assert_eq!(node.owner("queued").await.unwrap(), None);
+    assert_eq!(node.inspect().owner("queued").await.unwrap(), None);
 }
 
 async fn a_job_is_served_by_its_owner_and_by_no_other_node(world: World) {
@@ -60,7 +63,7 @@ async fn a_job_is_served_by_its_owner_and_by_no_other_node(world: World) {
     let keys = world.dispatch(&a, 20).await;
     world.placed(&a, &keys).await;
     for key in &keys {
-        let owner = a.owner(key).await.unwrap().unwrap();
+        let owner = a.inspect().owner(key).await.unwrap().unwrap();
         let (of_a, of_b) = (a.serving(key).unwrap(), b.serving(key).unwrap());
         assert_eq!(
             (of_a.is_some(), of_b.is_some()),

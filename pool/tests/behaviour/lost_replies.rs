@@ -44,7 +44,7 @@ impl Scene {
     }
 
     async fn is_gone(&self, key: &str) -> bool {
-        self.watcher.job(key).await.unwrap().is_none()
+        self.watcher.inspect().job(key).await.unwrap().is_none()
     }
 
     /// Cuts the node's connections after this many bytes of answers.
@@ -81,7 +81,8 @@ async fn a_stop_of_a_running_job() {
         scene.cut_after(place);
         scene.node.stop_job(&*key).await.unwrap();
     }
-    eventually(PATIENCE, "all to end", async || scene.watcher.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "all to end", async || scene.watcher.inspect().jobs().await.unwrap().is_empty())
+        .await;
     for (_, key) in places() {
         assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound(_))));
         assert_eq!(scene.world.recorder.stops(&key).len(), 1);
@@ -99,8 +100,10 @@ async fn an_unpark() {
         scene.watcher.submit((&*key, "")).restart(RestartPolicy::OnFailure).await.unwrap();
     }
     let jobs = places().count();
-    eventually(PATIENCE, "all to be parked", async || scene.watcher.parked().await.unwrap().len() == jobs)
-        .await;
+    eventually(PATIENCE, "all to be parked", async || {
+        scene.watcher.inspect().parked().await.unwrap().len() == jobs
+    })
+    .await;
     failing.drain().await.unwrap();
     scene.world.add_worker(&scene.watcher).await;
     for (place, key) in places() {
@@ -129,7 +132,7 @@ async fn a_park_a_retry_and_a_bounce() {
         scene.world.dispatch_one(&scene.watcher, &key).await;
         scene.cut_after(place);
         scene.node.park(&*key, "ticket 17").await.unwrap();
-        let job = scene.watcher.job(&*key).await.unwrap().unwrap();
+        let job = scene.watcher.inspect().job(&*key).await.unwrap().unwrap();
         assert_eq!((job.state, job.error.as_deref()), (JobState::Parked, Some("ticket 17")));
         scene.cut_after(place);
         scene.node.retry(&*key).await.unwrap();

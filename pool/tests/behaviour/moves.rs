@@ -70,12 +70,12 @@ async fn a_closing_node_moves_exactly_its_keys(world: World) {
     let _c = world.node_with("c", 1).await;
     let keys = world.dispatch(&b, JOBS).await;
     let before = world.placed(&b, &keys).await;
-    let leavers = workers_on(&a);
+    let leavers = workers_on(&a).await;
     assert_eq!(leavers.len(), 2);
     assert!(a.close().await.unwrap().complete);
     let after = world.placed(&b, &keys).await;
     assert_moved(&world, &before, &after, &held_by(&before, &leavers));
-    assert_eq!(b.workers().len(), 3);
+    assert_eq!(b.inspect().workers().await.unwrap().len(), 3);
 }
 
 async fn a_drained_worker_moves_exactly_its_keys(world: World) {
@@ -110,11 +110,11 @@ async fn a_drained_node_goes_on_without_workers(world: World) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, JOBS).await;
     let before = world.placed(&a, &keys).await;
-    let theirs = held_by(&before, &workers_on(&a));
+    let theirs = held_by(&before, &workers_on(&a).await);
     assert_eq!(b.drain_node("a").await.unwrap(), 2);
     let after = world.placed(&a, &keys).await;
     assert_moved(&world, &before, &after, &theirs);
-    eventually(PATIENCE, "its workers to leave", async || workers_on(&a).is_empty()).await;
+    eventually(PATIENCE, "its workers to leave", async || workers_on(&a).await.is_empty()).await;
     assert_eq!(b.drain_node("nobody").await.unwrap(), 0);
     world.add_worker(&a).await;
 }
@@ -135,7 +135,10 @@ async fn a_replacement_takes_over_exactly_the_leavers_keys(world: World) {
     let after = world.placed(&b, &keys).await;
     assert_eq!(new.info().unwrap().slot, slot);
     assert_moved(&world, &before, &after, &held_by(&before, &[id]));
-    eventually(PATIENCE, "the old worker to be gone", async || b.workers().len() == 1).await;
+    eventually(PATIENCE, "the old worker to be gone", async || {
+        b.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
 }
 
 async fn a_drain_goes_on_when_its_time_is_up(world: World) {

@@ -184,7 +184,8 @@ async fn a_running_future_that_takes_nothing_can_still_end(world: World) {
     node.dispatch(("key", "")).await.unwrap();
     node.notify("key", "nobody hears").await.unwrap();
     done.notify_one();
-    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
+        .await;
 }
 
 /// Handles one body at a time, for as long as it is told.
@@ -220,12 +221,12 @@ async fn a_notification_that_panics_at_once_leaves_its_job_running(world: World)
     let listener = Listener { first_panics: Arc::new(true.into()), ..Listener::default() };
     node.add_worker(listener.clone()).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();
-    let token = node.job("key").await.unwrap().unwrap().token;
+    let token = node.inspect().job("key").await.unwrap().unwrap().token;
     for body in ["panics", "is heard"] {
         node.notify("key", body).await.unwrap();
     }
     eventually(PATIENCE, "the second", async || *listener.heard.lock().unwrap() == ["is heard"]).await;
-    assert_eq!(node.job("key").await.unwrap().unwrap().token, token, "it was not started again");
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().token, token, "it was not started again");
 }
 
 async fn a_notification_that_fails_its_job_comes_once(world: World) {
@@ -318,7 +319,8 @@ async fn a_notification_that_hangs_does_not_hide_the_end_of_its_job(world: World
     node.notify("key", "hangs").await.unwrap();
     eventually(PATIENCE, "the notification", async || *hanging.heard.lock().unwrap() == ["key"]).await;
     hanging.told.notify_one();
-    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
+        .await;
     assert_eq!(*hanging.stopped.lock().unwrap(), []);
 }
 
@@ -402,8 +404,10 @@ async fn a_refused_notification_comes_again_before_all_later_ones(world: World) 
         let each = |body: &str| (0..3).map(|refusals| (body.to_owned(), refusals)).collect::<Vec<_>>();
         let all = [each("a"), each("b")].concat();
         eventually(PATIENCE, "both, three times each", async || refusing.given() == all).await;
-        eventually(PATIENCE, "none to wait", async || node.notifications("key").await.unwrap().is_empty())
-            .await;
+        eventually(PATIENCE, "none to wait", async || {
+            node.inspect().notifications("key").await.unwrap().is_empty()
+        })
+        .await;
         node.stop_job("key").until_stopped().await.unwrap();
         node.close().await.unwrap();
     }
@@ -434,7 +438,7 @@ async fn a_message_starts_its_job_and_is_its_first(world: World) {
     node.notify("key", "one").or_start(("key", "payload")).await.unwrap();
     node.notify("key", "two").await.unwrap();
     heard(&world, "key", &["one", "two"]).await;
-    assert_eq!(node.payload("key").await.unwrap().unwrap(), "payload");
+    assert_eq!(node.inspect().payload("key").await.unwrap().unwrap(), "payload");
     assert_eq!(world.recorder.starts_of("key"), 1);
     node.stop_job("key").until_stopped().await.unwrap();
     node.notify("key", "three").or_start(("key", "")).await.unwrap();
@@ -456,12 +460,12 @@ async fn many_messages_to_an_absent_key_start_one_job(world: World) {
 async fn a_message_to_a_job_that_is_there_starts_nothing(world: World) {
     let node = world.node_with("a", 1).await;
     world.dispatch_one(&node, "key").await;
-    let before = node.payload("key").await.unwrap();
+    let before = node.inspect().payload("key").await.unwrap();
     for body in ["one", "two"] {
         node.notify("key", body).or_start(("key", "another payload")).await.unwrap();
     }
     heard(&world, "key", &["one", "two"]).await;
-    assert_eq!((world.recorder.starts_of("key"), node.payload("key").await.unwrap()), (1, before));
+    assert_eq!((world.recorder.starts_of("key"), node.inspect().payload("key").await.unwrap()), (1, before));
 }
 
 async fn a_message_waits_for_the_end_of_a_job_that_stops(world: World) {
@@ -490,9 +494,10 @@ async fn a_parked_job_keeps_its_messages(world: World) {
     let act = move |_: &Job| if now.load(Ordering::SeqCst) { Act::Run } else { Act::Fail("not yet") };
     node.add_worker(world.recorder.acting(act)).await.unwrap();
     node.submit(JobSpec::new("key", "").restart(RestartPolicy::Always)).await.unwrap();
-    eventually(PATIENCE, "the job to be parked", async || !node.parked().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to be parked", async || !node.inspect().parked().await.unwrap().is_empty())
+        .await;
     node.notify("key", "one").or_start(("key", "")).await.unwrap();
-    assert_eq!(node.notifications("key").await.unwrap().len(), 1);
+    assert_eq!(node.inspect().notifications("key").await.unwrap().len(), 1);
     works.store(true, Ordering::SeqCst);
     node.unpark("key").await.unwrap();
     heard(&world, "key", &["one"]).await;
@@ -510,7 +515,7 @@ async fn a_message_with_another_job_to_start_is_refused(world: World) {
         assert!(matches!(refused, Err(Error::NotStarted(_))), "{refused:?}");
     }
     assert!(matches!(node.notify("", "x").or_start(("", "")).await, Err(Error::Name(_))));
-    assert_eq!(node.jobs().await.unwrap(), []);
+    assert_eq!(node.inspect().jobs().await.unwrap(), []);
 }
 
 async fn a_full_pool_neither_keeps_nor_starts(world: World) {
@@ -523,7 +528,7 @@ async fn a_full_pool_neither_keeps_nor_starts(world: World) {
         matches!(&full, Err(Error::NotStarted(why)) if matches!(**why, DispatchError::PoolFull)),
         "{full:?}"
     );
-    assert!(node.job("second").await.unwrap().is_none());
+    assert!(node.inspect().job("second").await.unwrap().is_none());
     node.notify("first", "y").or_start(("first", "")).await.unwrap();
 }
 

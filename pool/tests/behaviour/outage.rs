@@ -99,14 +99,14 @@ async fn a_long_outage_ends_every_handler_and_starts_it_again(world: World) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 30).await;
     let before = world.placed(&a, &keys).await;
-    let workers = [workers_on(&a), workers_on(&b)].concat();
+    let workers = [workers_on(&a).await, workers_on(&b).await].concat();
     let cut_off = boottime_ns();
     world.cut_off();
     world.all_ended_in_time(cut_off).await;
     tokio::time::sleep(world.ttl()).await;
     world.reconnect();
     eventually(PATIENCE, "all workers to be back", async || {
-        let now = a.workers();
+        let now = a.inspect().workers().await.unwrap();
         now.len() == 3 && now.iter().all(|worker| !workers.contains(&worker.id.0) && worker.slot.is_some())
     })
     .await;

@@ -44,7 +44,7 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
     let b = world.node_with("b", 1).await;
     let keys = world.dispatch(&b, 20).await;
     let before = world.placed(&b, &keys).await;
-    let orphans = held_by(&before, &workers_on(&a));
+    let orphans = held_by(&before, &workers_on(&a).await);
     assert!(orphans.len() < keys.len());
     for without in [true, false] {
         assert!(orphans.iter().any(|key| has_no_task(key.as_bytes()) == without), "{orphans:?}");
@@ -77,7 +77,10 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
         assert!(at < lease_over, "{key} ran on when others could have begun it");
     }
 
-    eventually(PATIENCE, "its worker to be expired", async || b.workers().len() == 1).await;
+    eventually(PATIENCE, "its worker to be expired", async || {
+        b.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
     let after = world.placed(&b, &keys).await;
     for (key, held) in &after {
         assert!(before.get(key).is_none_or(|old| orphans.contains(key) == (old != held)), "{key}");

@@ -27,7 +27,7 @@ pub(crate) async fn strict(world: &World, name: &str) -> Node {
 pub(crate) async fn until_parked(node: &Node, key: &str) {
     eventually(PATIENCE, "the job to be parked", async || {
         // A busy machine may leave one look unanswered.
-        matches!(node.job(key).await, Ok(Some(job)) if job.state == JobState::Parked)
+        matches!(node.inspect().job(key).await, Ok(Some(job)) if job.state == JobState::Parked)
     })
     .await;
 }
@@ -50,11 +50,11 @@ async fn parked(world: &World, node: &Node, key: &str) -> Arc<AtomicBool> {
 async fn a_job_that_fails_too_often_is_parked_with_its_last_error(world: World) {
     let (node, other) = (strict(&world, "a").await, strict(&world, "b").await);
     parked(&world, &node, "key").await;
-    let list = other.parked().await.unwrap();
+    let list = other.inspect().parked().await.unwrap();
     assert_eq!(list.len(), 1);
-    let page = other.parked_page(None, 10).await.unwrap();
+    let page = other.inspect().parked_page(None, 10).await.unwrap();
     assert_eq!((page.items, page.next), (list.clone(), None));
-    let info = other.job("key").await.unwrap().unwrap();
+    let info = other.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((list[0].key.to_string().as_str(), list[0].error.as_str()), ("key", "no route to the feed"));
     assert_eq!((list[0].attempts, list[0].since, list[0].created), (2, info.since, info.created));
     assert_eq!((info.owner, info.attempts), (None, 2));
@@ -77,8 +77,8 @@ async fn an_unparked_job_runs_again_and_hears_what_was_kept_for_it(world: World)
     fails.store(false, Ordering::SeqCst);
     other.unpark("key").await.unwrap();
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
-    assert_eq!(other.parked().await.unwrap(), []);
-    assert_eq!(node.job("key").await.unwrap().unwrap().attempts, 1, "they start anew");
+    assert_eq!(other.inspect().parked().await.unwrap(), []);
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().attempts, 1, "they start anew");
     eventually(PATIENCE, "what was kept", async || world.recorder.notes("key") == ["one", "two"]).await;
     let payloads = world.recorder.payloads("key");
     assert!(payloads.iter().all(|payload| payload == "payload of key"), "{payloads:?}");
@@ -89,8 +89,8 @@ async fn a_parked_job_is_stopped_like_any_other(world: World) {
     let node = strict(&world, "a").await;
     parked(&world, &node, "key").await;
     world.stop(&node, "key").await;
-    assert_eq!(node.job("key").await.unwrap(), None);
-    assert_eq!(node.parked().await.unwrap(), []);
+    assert_eq!(node.inspect().job("key").await.unwrap(), None);
+    assert_eq!(node.inspect().parked().await.unwrap(), []);
     assert!(matches!(node.unpark("key").await, Err(Error::JobNotFound(_))));
 }
 
@@ -122,8 +122,10 @@ async fn all_parked_jobs_or_some_of_them_are_unparked_in_one_call(world: World) 
     });
     let jobs: Vec<_> = jobs.collect();
     node.submit_many(jobs).await;
-    eventually(PATIENCE, "all to be parked", async || node.parked().await.is_ok_and(|all| all.len() == 600))
-        .await;
+    eventually(PATIENCE, "all to be parked", async || {
+        node.inspect().parked().await.is_ok_and(|all| all.len() == 600)
+    })
+    .await;
     fails.store(false, Ordering::SeqCst);
     let some = node.unpark_where(|job| job.key.to_string().ends_with('7')).await.unwrap();
     assert_eq!((some.jobs, some.more), (60, false));
@@ -131,6 +133,6 @@ async fn all_parked_jobs_or_some_of_them_are_unparked_in_one_call(world: World) 
     assert_eq!((others.jobs, others.more), (540, false));
     assert_eq!(node.unpark_all().await.unwrap().jobs, 0);
     eventually(PATIENCE, "all to run", async || keys.iter().all(|key| world.recorder.is_running(key))).await;
-    assert_eq!(node.parked().await.unwrap(), []);
+    assert_eq!(node.inspect().parked().await.unwrap(), []);
     worker.drain().await.unwrap();
 }

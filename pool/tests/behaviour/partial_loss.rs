@@ -119,7 +119,7 @@ async fn a_node_that_dies_with_its_counters_leaves_its_jobs_to_others() {
     let world = World::on_redis().with_ttl(SHORT_TTL);
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
     let keys = world.dispatch(&b, 30).await;
-    let orphans = held_by(&world.placed(&b, &keys).await, &workers_on(&a));
+    let orphans = held_by(&world.placed(&b, &keys).await, &workers_on(&a).await);
     assert!(!orphans.is_empty());
     a.abandon();
     a.closed().await;

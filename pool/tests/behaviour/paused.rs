@@ -86,7 +86,11 @@ async fn a_pause_of_a_month_is_skipped_and_no_lease_ends() {
     let (_, key, _, token) = next(&mut heard).await.unwrap();
     assert!(key == "acme" && !tokens.contains(&token));
     assert!(skipped.elapsed() < 2 * SECOND, "a sweep sees that it is due: {:?}", skipped.elapsed());
-    assert_eq!(node.job("other").await.unwrap().unwrap().token.0, tokens[1], "its lease has not ended");
+    assert_eq!(
+        node.inspect().job("other").await.unwrap().unwrap().token.0,
+        tokens[1],
+        "its lease has not ended"
+    );
     node.close().await.unwrap();
 }
 

@@ -38,7 +38,7 @@ async fn runs(world: &World, key: &str, starts: usize) {
 
 /// The one who has paused it, and the reason.
 async fn pause_of(node: &Node, key: &str) -> Option<(String, String)> {
-    let job = node.job(key).await.unwrap().unwrap();
+    let job = node.inspect().job(key).await.unwrap().unwrap();
     job.paused.map(|paused| (paused.by, paused.reason))
 }
 
@@ -61,7 +61,7 @@ async fn a_paused_job_rests_until_it_is_resumed(world: World) {
         world.recorder.notes("key").last().is_some_and(|last| last == "meanwhile")
     })
     .await;
-    let job = node.job("key").await.unwrap().unwrap();
+    let job = node.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.paused, job.attempts, job.why.map(|why| why.cause)), (None, 1, Some(Cause::Resumed)));
     world.assert_clean();
 }
@@ -73,15 +73,15 @@ async fn a_paused_job_says_who_paused_it_and_why(world: World) {
     }
     node.pause("key", "the feed | moves").by("anna@desk").await.unwrap();
     node.pause("mine", "").await.unwrap();
-    let job = node.job("key").await.unwrap().unwrap();
+    let job = node.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.state, job.error, job.attempts), (JobState::Parked, None, 0));
     assert_eq!(pause_of(&node, "key").await, Some(("anna@desk".into(), "the feed | moves".into())));
     assert_eq!(pause_of(&node, "mine").await, Some(("a".into(), String::new())), "the name of the node");
-    let listed = node.parked().await.unwrap();
+    let listed = node.inspect().parked().await.unwrap();
     let listed = listed.into_iter().find(|job| job.key.as_str() == Some("key")).unwrap();
     assert_eq!((listed.error.as_str(), listed.since), ("", job.since));
     assert_eq!(listed.paused.unwrap().by, "anna@desk");
-    let explained = node.explain("key").await.unwrap();
+    let explained = node.inspect().explain("key").await.unwrap();
     assert_eq!(explained.verdict, Verdict::Paused);
     let text = explained.to_string();
     assert!(
@@ -115,7 +115,7 @@ async fn all_who_want_a_paused_job_are_told(world: World) {
     assert!(pause_of(&node, "key").await.is_some(), "an update resumes nothing");
     node.resume("key").await.unwrap();
     runs(&world, "key", 2).await;
-    assert_eq!(node.job("key").await.unwrap().unwrap().generation, 1);
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().generation, 1);
 }
 
 async fn a_pause_outlives_every_worker(world: World) {
@@ -165,7 +165,7 @@ async fn a_paused_job_goes_with_the_data_and_is_counted() {
     world.wipe();
     world.dispatch_one(&node, "another").await;
     noted(&seen, text, |event| event.kind == EventKind::Reported && event.text == text).await;
-    assert!(node.job("key").await.unwrap().is_none());
+    assert!(node.inspect().job("key").await.unwrap().is_none());
     assert_eq!((world.recorder.starts_of("key"), world.recorder.starts_of("runs")), (1, 1));
     world.dispatch_one(&node, "key").await;
     world.assert_clean();
@@ -274,7 +274,7 @@ async fn every_shard_pauses_its_jobs(world: World) {
     for key in &keys {
         node.pause(key.as_str(), "all of them").await.unwrap();
     }
-    assert!(node.parked().await.unwrap().iter().filter(|job| job.paused.is_some()).count() == 9);
+    assert!(node.inspect().parked().await.unwrap().iter().filter(|job| job.paused.is_some()).count() == 9);
     for key in &keys {
         node.resume(key.as_str()).await.unwrap();
         runs(&world, key, 2).await;
@@ -284,7 +284,7 @@ async fn every_shard_pauses_its_jobs(world: World) {
 
 /// When the pause of the job is over.
 async fn end_of(node: &Node, key: &str) -> Option<SystemTime> {
-    node.job(key).await.unwrap().unwrap().paused.unwrap().until
+    node.inspect().job(key).await.unwrap().unwrap().paused.unwrap().until
 }
 
 async fn a_pause_with_an_end_is_over_by_itself(world: World) {
@@ -293,14 +293,14 @@ async fn a_pause_with_an_end_is_over_by_itself(world: World) {
     let seen = world.inspector().await;
     node.pause("key", "ticket 17").by("anna").lasting(Duration::from_secs(3_600)).await.unwrap();
     assert!(end_of(&node, "key").await.unwrap() > world.now() + Duration::from_secs(3_000));
-    let explained = node.explain("key").await.unwrap();
+    let explained = node.inspect().explain("key").await.unwrap();
     assert!(explained.due.unwrap() > Duration::from_secs(3_000), "{explained:?}");
     assert!(explained.to_string().contains("it goes on by itself in "), "{explained}");
     node.resume("key").await.unwrap();
     runs(&world, "key", 2).await;
     node.pause("key", "ticket 17").by("anna").lasting(Duration::from_millis(100)).await.unwrap();
     runs(&world, "key", 3).await;
-    let job = node.job("key").await.unwrap().unwrap();
+    let job = node.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.paused, job.attempts, job.why.map(|why| why.cause)), (None, 1, Some(Cause::PauseOver)));
     let text = "pause by anna for 100ms: ticket 17";
     noted(&seen, text, |event| event.kind == EventKind::Asked && event.text == text).await;
@@ -314,7 +314,7 @@ async fn a_pause_ends_though_all_nodes_were_started_anew(world: World) {
     node.close().await.unwrap();
     let next = world.node_with("b", 1).await;
     runs(&world, "key", 2).await;
-    let job = next.job("key").await.unwrap().unwrap();
+    let job = next.inspect().job("key").await.unwrap().unwrap();
     assert_eq!(job.why.map(|why| why.cause), Some(Cause::PauseOver));
 }
 

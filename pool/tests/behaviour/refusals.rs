@@ -69,7 +69,7 @@ async fn at_work(world: &World, jobs: usize) -> (Node, Node, Vec<String>, Holder
 async fn a_read_only_server_ends_every_handler_until_it_takes_writes() {
     let world = World::on_redis().with_ttl(TTL);
     let (a, b, keys, before) = at_work(&world, 20).await;
-    let old = [workers_on(&a), workers_on(&b)].concat();
+    let old = [workers_on(&a).await, workers_on(&b).await].concat();
     let (traffic, since) = (world.traffic(), boottime_ns());
     world.read_only();
     let why = refused(&world, &b, "meanwhile").await;
@@ -80,7 +80,7 @@ async fn a_read_only_server_ends_every_handler_until_it_takes_writes() {
     assert!(traffic < 400 * seconds, "{traffic} in {seconds} s");
     world.writable();
     eventually(PATIENCE, "new workers for the old ones", async || {
-        let now = a.workers();
+        let now = a.inspect().workers().await.unwrap();
         now.len() == 2 && now.iter().all(|worker| !old.contains(&worker.id.0) && worker.slot.is_some())
     })
     .await;
@@ -182,7 +182,8 @@ async fn a_server_without_memory_keeps_what_runs_and_lets_it_end() {
     let b = world.node_with("b", 1).await;
     let mut before = world.placed(&a, &keys).await;
     before.remove("slow");
-    let stayed: Vec<_> = keys.iter().filter(|key| workers_on(&a).contains(&before[*key].owner)).collect();
+    let own = workers_on(&a).await;
+    let stayed: Vec<_> = keys.iter().filter(|key| own.contains(&before[*key].owner)).collect();
     assert!(stayed.len() > 2);
 
     world.tell(&["CONFIG", "SET", "maxmemory", "1"]);

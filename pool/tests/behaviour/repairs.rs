@@ -43,7 +43,7 @@ impl Damaged {
 
     /// The node has renewed twice since then, so it has seen the state at the first time.
     async fn seen(&self) {
-        let worker = workers_on(&self.node)[0].to_string();
+        let worker = workers_on(&self.node).await[0].to_string();
         for _ in 0..2 {
             let before = self.read("heartbeats", &worker);
             eventually(PATIENCE, "a renewal", async || self.read("heartbeats", &worker) != before).await;

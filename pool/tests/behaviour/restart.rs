@@ -43,7 +43,8 @@ async fn at_first(world: &World, node: &Node, times: usize, act: Act) {
 }
 
 async fn gone(node: &Node) {
-    eventually(PATIENCE, "the job to be gone", async || node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
+        .await;
 }
 
 /// Waits until the job has started this often and runs. Returns its attempts.
@@ -54,7 +55,7 @@ async fn runs_again(world: &World, node: &Node, starts: usize) -> u32 {
     .await;
     let payloads = world.recorder.payloads("key");
     assert!(payloads.iter().all(|payload| payload == "payload"), "{payloads:?}");
-    let job = node.job("key").await.unwrap().unwrap();
+    let job = node.inspect().job("key").await.unwrap().unwrap();
     assert_eq!(job.state, JobState::Running);
     job.attempts
 }
@@ -115,7 +116,7 @@ async fn a_caller_hears_that_a_job_is_parked_whose_first_starts_fail(world: Worl
     at_first(&world, &node, 9, Act::Panic("out of range")).await;
     let outcome = node.dispatch(("key", "payload")).restart(RestartPolicy::OnFailure).await;
     assert!(matches!(outcome, Err(DispatchError::Parked)), "{outcome:?}");
-    let parked = node.parked().await.unwrap();
+    let parked = node.inspect().parked().await.unwrap();
     assert!(parked[0].error.contains("out of range"), "{parked:?}");
     assert_eq!((parked[0].attempts, world.recorder.starts_of("key")), (2, 2));
 }
@@ -127,7 +128,7 @@ async fn a_start_that_hangs_too_often_is_parked(world: World) {
     node.add_worker(world.recorder.acting(|_| Act::StartWhenTold(Arc::default()))).await.unwrap();
     node.submit(("key", "payload")).await.unwrap();
     until_parked(&node, "key").await;
-    assert_eq!(node.parked().await.unwrap()[0].error, "the start took too long");
+    assert_eq!(node.inspect().parked().await.unwrap()[0].error, "the start took too long");
 }
 
 async fn a_restart_policy_outlasts_the_worker(world: World) {
@@ -146,7 +147,11 @@ async fn a_job_that_waits_for_its_next_try_can_be_stopped(world: World) {
     dispatch(&node, RestartPolicy::OnFailure).await;
     // Each pause is longer than the one before, so one of the looks falls into one of them.
     eventually(PATIENCE, "the job to wait", async || {
-        node.job("key").await.unwrap().is_some_and(|job| job.state == JobState::Queued && job.attempts > 1)
+        node.inspect()
+            .job("key")
+            .await
+            .unwrap()
+            .is_some_and(|job| job.state == JobState::Queued && job.attempts > 1)
     })
     .await;
     world.stop(&node, "key").await;
@@ -188,7 +193,7 @@ async fn a_job_that_takes_its_workers_down_is_parked(world: World) {
         node.closed().await;
     }
     until_parked(&observer, "key").await;
-    let parked = observer.parked().await.unwrap();
+    let parked = observer.inspect().parked().await.unwrap();
     assert_eq!((parked[0].error.as_str(), parked[0].attempts), ("worker lost", 2));
     observer.add_worker(world.recorder.clone()).await.unwrap();
     observer.unpark(parked[0].key.clone()).await.unwrap();
@@ -212,7 +217,7 @@ async fn a_closure_that_panics_is_started_again_under_on_failure(world: World) {
     node.add_worker(handler).await.unwrap();
     dispatch(&node, RestartPolicy::OnFailure).await;
     eventually(PATIENCE, "the second start", async || starts.load(Ordering::SeqCst) == 2).await;
-    let job = node.job("key").await.unwrap().unwrap();
+    let job = node.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.state, job.attempts), (JobState::Running, 2));
 }
 
@@ -234,7 +239,7 @@ async fn a_job_that_is_lost_each_time_is_parked(world: World) {
     at_first(&world, &node, 9, LOSE).await;
     dispatch(&node, RestartPolicy::Never).await;
     until_parked(&node, "key").await;
-    let parked = node.parked().await.unwrap();
+    let parked = node.inspect().parked().await.unwrap();
     assert_eq!((&*parked[0].error, parked[0].attempts), ("the encoder was killed", 2));
 }
 
@@ -243,7 +248,7 @@ async fn a_job_whose_handler_parks_it_is_parked_at_once(world: World) {
     at_first(&world, &node, 1, PARK).await;
     dispatch(&node, RestartPolicy::Never).await;
     until_parked(&node, "key").await;
-    let parked = node.parked().await.unwrap();
+    let parked = node.inspect().parked().await.unwrap();
     assert_eq!((&*parked[0].error, parked[0].attempts), ("the payload is no text", 0));
     node.unpark("key").await.unwrap();
     assert_eq!(runs_again(&world, &node, 2).await, 1);

@@ -42,7 +42,7 @@ async fn a_retry_gets_the_first_outcome_from_any_node(world: World) {
     for node in [&a, &b] {
         node.dispatch(("key", "payload")).id("order-17").await.unwrap();
     }
-    assert_eq!(a.job("key").await.unwrap(), None);
+    assert_eq!(a.inspect().job("key").await.unwrap(), None);
     assert_eq!(world.recorder.starts_of("key"), 1);
     b.dispatch(("key", "payload")).id("order-18").await.unwrap();
     assert!(matches!(a.dispatch(("key", "payload")).await, Err(DispatchError::JobExists { .. })));
@@ -92,7 +92,7 @@ async fn the_same_id_with_another_key_or_other_bytes_is_a_conflict(world: World)
         let trace = TraceContext::new("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "").unwrap();
         node.dispatch(job().trace(trace)).await.unwrap();
     }
-    assert_eq!(a.jobs().await.unwrap().len(), 1);
+    assert_eq!(a.inspect().jobs().await.unwrap().len(), 1);
     assert_eq!(world.recorder.starts_of("key"), 1);
 }
 
@@ -134,7 +134,7 @@ async fn two_hundred_callers_on_four_nodes_fill_the_pool_exactly(world: World) {
     let (taken, refused): (Vec<_>, Vec<_>) = join_all(calls).await.into_iter().partition(Result::is_ok);
     assert_eq!((taken.len(), refused.len()), (50, 150));
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");
-    assert_eq!(nodes[3].jobs().await.unwrap().len(), 50);
+    assert_eq!(nodes[3].inspect().jobs().await.unwrap().len(), 50);
 }
 
 async fn a_bad_id_is_refused(world: World) {
@@ -144,7 +144,7 @@ async fn a_bad_id_is_refused(world: World) {
         assert!(matches!(refused, Err(DispatchError::Key(_))), "{refused:?}");
         node.ticket("key", id).unwrap_err();
     }
-    assert_eq!(node.jobs().await.unwrap(), vec![]);
+    assert_eq!(node.inspect().jobs().await.unwrap(), vec![]);
 }
 
 /// A node that reaches the pool's server through a proxy.
@@ -173,7 +173,10 @@ where
     proxies.iter().for_each(Proxy::drop_replies);
     let calls = (0..200).map(|i| call(&nodes[i % 4], i).into_future());
     let calls = tokio::spawn(join_all(calls.collect::<Vec<_>>()));
-    eventually(PATIENCE, "a job to be accepted", async || !watcher.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "a job to be accepted", async || {
+        !watcher.inspect().jobs().await.unwrap().is_empty()
+    })
+    .await;
     proxies.iter().for_each(Proxy::resume);
     calls.await.unwrap().into_iter().map(|outcome| outcome.map(|_| ())).collect()
 }
@@ -206,7 +209,7 @@ async fn retries_are_one_start_through_lost_replies() {
     let node = world.node_with("late", 1).await;
     node.dispatch(("key", "payload")).id("order-17").await.unwrap();
     assert_eq!(world.recorder.starts_of("key"), 1);
-    assert_eq!(node.job("key").await.unwrap().unwrap().state, JobState::Running);
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().state, JobState::Running);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -220,14 +223,17 @@ async fn a_dispatch_whose_answers_are_lost_is_cancelled_all_the_same() {
     let call = node.dispatch(("key", "")).deadline(Duration::from_millis(500)).cancel_on_deadline();
     let call = tokio::spawn(call.into_future());
     eventually(PATIENCE, "the job to run past its deadline", async || {
-        let job = watcher.job("key").await.unwrap();
+        let job = watcher.inspect().job("key").await.unwrap();
         job.is_some_and(|job| job.created.elapsed().is_ok_and(|age| age > Duration::from_secs(1)))
     })
     .await;
     proxy.resume();
     let outcome = call.await.unwrap();
     assert!(matches!(outcome, Err(DispatchError::Cancelled { .. })), "{outcome:?}");
-    eventually(PATIENCE, "the job to be gone", async || watcher.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the job to be gone", async || {
+        watcher.inspect().job("key").await.unwrap().is_none()
+    })
+    .await;
     assert!(world.recorder.is_running("first") && !world.recorder.is_running("key"));
 }
 
@@ -254,5 +260,5 @@ async fn a_cancel_whose_answer_is_lost_says_that_it_cancelled() {
         proxy.resume();
         cancel.await.unwrap().unwrap_or_else(|error| panic!("{ticket}: {error}"));
     }
-    assert_eq!(watcher.jobs().await.unwrap(), vec![]);
+    assert_eq!(watcher.inspect().jobs().await.unwrap(), vec![]);
 }

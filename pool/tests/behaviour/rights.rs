@@ -59,7 +59,10 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     let spread = world.placed(&b, &keys).await;
     assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
-    eventually(PATIENCE, "the drained worker to be gone", async || a.workers().len() == 1).await;
+    eventually(PATIENCE, "the drained worker to be gone", async || {
+        a.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
 
     let mut ticker = client.ticker("beat", Duration::from_millis(20)).await.unwrap();
     assert_eq!(ticker.next().await.unwrap().number, 1);
@@ -83,17 +86,17 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
         let spec = JobSpec::new(format!("failing-{key}"), "").restart(RestartPolicy::OnFailure);
         client.submit(spec).await.unwrap();
     }
-    eventually(PATIENCE, "a parked job", async || !client.parked().await.unwrap().is_empty()).await;
-    let parked = client.parked().await.unwrap().remove(0);
+    eventually(PATIENCE, "a parked job", async || !client.inspect().parked().await.unwrap().is_empty()).await;
+    let parked = client.inspect().parked().await.unwrap().remove(0);
     failing.drain().await.unwrap();
     client.unpark(parked.key.clone()).await.unwrap();
     eventually(PATIENCE, "the un-parked job to run", async || {
-        let job = client.job(parked.key.clone()).await.unwrap().unwrap();
+        let job = client.inspect().job(parked.key.clone()).await.unwrap().unwrap();
         job.state == JobState::Running
     })
     .await;
-    assert!(client.payload(parked.key).await.unwrap().is_some());
-    a.jobs_of(&a.workers()[0], None, 10).await.unwrap();
+    assert!(client.inspect().payload(parked.key).await.unwrap().is_some());
+    a.inspect().jobs_of(&a.inspect().workers().await.unwrap()[0], None, 10).await.unwrap();
 
     client.bounce(&*keys[0]).await.unwrap();
     client.restart(&*keys[0]).await.unwrap();

@@ -30,7 +30,15 @@ async fn a_rolling_deploy_moves_each_job_about_once(world: World) {
         fleet.push_back(add(&world, number).await);
     }
     eventually(PATIENCE, "all workers to be up", async || {
-        caller.workers().iter().filter(|worker| worker.state == MemberState::Up).count() == NODES
+        caller
+            .inspect()
+            .workers()
+            .await
+            .unwrap()
+            .iter()
+            .filter(|worker| worker.state == MemberState::Up)
+            .count()
+            == NODES
     })
     .await;
     let keys = world.dispatch(&caller, JOBS).await;

@@ -168,7 +168,7 @@ async fn jobs_follow_what_is_wanted(world: World) {
     desk.ticks(3).await;
     assert_eq!((world.recorder.starts_of("one"), world.recorder.starts_of("two")), (2, 1));
     assert_eq!(world.recorder.payloads("two"), ["payload of two"]);
-    assert_eq!(a.job("one").await.unwrap().unwrap().plan.as_deref(), Some("plan"));
+    assert_eq!(a.inspect().job("one").await.unwrap().unwrap().plan.as_deref(), Some("plan"));
 }
 
 async fn a_plan_touches_no_job_but_its_own(world: World) {
@@ -271,9 +271,10 @@ async fn a_full_pool_starves_no_other_job_of_the_plan(world: World) {
     let node = world.builder("a").max_queued(3).join().await.unwrap();
     desk.want(&["1", "2", "3", "4", "5"]);
     let schedule = desk.schedule(&node, OFTEN).await;
-    eventually(PATIENCE, "the pool to be full", async || node.jobs().await.unwrap().len() == 3).await;
+    eventually(PATIENCE, "the pool to be full", async || node.inspect().jobs().await.unwrap().len() == 3)
+        .await;
     desk.ticks(3).await;
-    assert_eq!(node.jobs().await.unwrap().len(), 3);
+    assert_eq!(node.inspect().jobs().await.unwrap().len(), 3);
     world.add_worker(&node).await;
     running(&world, &["1", "2", "3", "4", "5"]).await;
     schedule.end().await.unwrap();
@@ -494,8 +495,10 @@ async fn a_wiped_pool_is_planned_again(world: World) {
     world.wipe();
     eventually(PATIENCE, "another plan", async || desk.last().unwrap().1.term > before.term).await;
     running(&world, &["one", "two"]).await;
-    eventually(PATIENCE, "both to be there again", async || a.jobs().await.is_ok_and(|jobs| jobs.len() == 2))
-        .await;
+    eventually(PATIENCE, "both to be there again", async || {
+        a.inspect().jobs().await.is_ok_and(|jobs| jobs.len() == 2)
+    })
+    .await;
 }
 
 async fn a_schedule_ends_with_its_pool(world: World) {

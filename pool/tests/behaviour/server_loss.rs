@@ -66,8 +66,10 @@ async fn runs_on(world: &World, node: &Node, keys: &[String], before: &Holders) 
     eventually(PATIENCE, "the notifications", async || world.recorder.notes(told) == ["one", "two"]).await;
     world.stop(node, stopped).await;
     eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(stopped)).await;
-    eventually(PATIENCE, "its record to go", async || node.job(stopped.as_str()).await.unwrap().is_none())
-        .await;
+    eventually(PATIENCE, "its record to go", async || {
+        node.inspect().job(stopped.as_str()).await.unwrap().is_none()
+    })
+    .await;
 }
 
 async fn a_new_process_with_all_data_leaves_every_job_running(world: World) {
@@ -84,7 +86,7 @@ async fn a_fenced_worker_s_jobs_start_again_after_a_wipe(world: World) {
     let world = world.with_ttl(SHORT_TTL);
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let keys = world.dispatch(&b, 10).await;
-    let old = workers_on(&a);
+    let old = workers_on(&a).await;
     for key in &keys {
         world.history().stop_requested(key);
     }
@@ -107,14 +109,14 @@ async fn a_fenced_worker_s_jobs_start_again_after_a_wipe(world: World) {
         }
     }
     eventually(PATIENCE, "a new worker for the old one", async || {
-        b.workers().iter().any(|worker| !old.contains(&worker.id.0))
+        b.inspect().workers().await.unwrap().iter().any(|worker| !old.contains(&worker.id.0))
     })
     .await;
     for key in &keys {
         world.dispatch_one(&b, key).await;
     }
     world.assert_clean();
-    assert_eq!(b.jobs().await.unwrap().len(), keys.len());
+    assert_eq!(b.inspect().jobs().await.unwrap().len(), keys.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,7 +128,10 @@ async fn an_accepted_dispatch_outlives_a_wipe_with_its_caller() {
             let node = node.clone();
             async move { node.dispatch(("open", "kept")).await }
         });
-        eventually(PATIENCE, "it to be accepted", async || node.job("open").await.unwrap().is_some()).await;
+        eventually(PATIENCE, "it to be accepted", async || {
+            node.inspect().job("open").await.unwrap().is_some()
+        })
+        .await;
         world.wipe();
         node.add_worker(world.recorder.clone()).await.unwrap();
         open.await.unwrap().unwrap();
@@ -150,8 +155,10 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
     world.placed(&a, &keys).await;
     let stopped = keys.remove(0);
     world.stop(&b, &stopped).await;
-    eventually(PATIENCE, "the stopped job to go", async || b.job(stopped.as_str()).await.unwrap().is_none())
-        .await;
+    eventually(PATIENCE, "the stopped job to go", async || {
+        b.inspect().job(stopped.as_str()).await.unwrap().is_none()
+    })
+    .await;
     keys.push("forgotten".to_owned());
     let before = world.placed(&a, &keys).await;
     let starts = world.recorder.starts();
@@ -162,7 +169,7 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
     world.recorder.starts().into_iter().filter(|(key, _)| key != "another").for_each(|(key, count)| {
         assert_eq!(count, starts[&key], "{key}");
     });
-    assert!(b.job(stopped.as_str()).await.unwrap().is_none());
+    assert!(b.inspect().job(stopped.as_str()).await.unwrap().is_none());
     world.assert_clean();
 }
 
@@ -332,6 +339,6 @@ async fn jobs_that_fail_when_the_data_go_are_tried_again() {
         })
         .await;
     }
-    assert_eq!(b.jobs().await.unwrap().len(), keys.len());
+    assert_eq!(b.inspect().jobs().await.unwrap().len(), keys.len());
     world.assert_clean();
 }

@@ -84,7 +84,7 @@ async fn a_tool_that_was_given_nothing_lists_any_pool(world: World) {
     world.dispatch_one(&node, "key").await;
     let tool = Node::builder(POOL, world.backend()).client_only().join().await.unwrap();
     assert_eq!(*tool.settings(), own);
-    assert_eq!(tool.jobs().await.unwrap().len(), 1);
+    assert_eq!(tool.inspect().jobs().await.unwrap().len(), 1);
     tool.notify("key", "x").await.unwrap();
     // A second service of the same binary, which uses the default.
     let other = Node::builder(POOL, world.backend()).name("other").stable_after(SHORT).join().await.unwrap();

@@ -79,7 +79,7 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
         let b = b.clone();
         async move { b.dispatch(("neither", "")).await }
     });
-    eventually(PATIENCE, "both to be accepted", async || a.jobs().await.unwrap().len() == 2).await;
+    eventually(PATIENCE, "both to be accepted", async || a.inspect().jobs().await.unwrap().len() == 2).await;
     // Nothing can begin, and its time must pass.
     let report = a.shutdown().closing(SHORT).await.unwrap();
     assert_eq!(report.left, vec![]);
@@ -135,10 +135,10 @@ async fn a_join_cleans_up_after_a_pool_that_died_in_the_middle(world: World) {
     all_closed(&[&a, &b]).await;
     assert!(asked.await.unwrap().is_err());
     let c = world.node_with("c", 1).await;
-    assert_eq!(c.jobs().await.unwrap(), vec![], "the old pool's jobs are gone");
+    assert_eq!(c.inspect().jobs().await.unwrap(), vec![], "the old pool's jobs are gone");
     world.dispatch_one(&c, "anew").await;
     assert!(world.recorder.is_running("anew"));
-    assert_eq!(c.workers().len(), 1);
+    assert_eq!(c.inspect().workers().await.unwrap().len(), 1);
 }
 
 async fn a_join_is_refused_while_the_pool_shuts_down(world: World) {
@@ -163,7 +163,8 @@ async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
     }));
     // Some are accepted before it and some are not. Many have not begun.
     let (submitted, report) = tokio::join!(submitted, async {
-        eventually(PATIENCE, "some to be accepted", async || !b.jobs().await.unwrap().is_empty()).await;
+        eventually(PATIENCE, "some to be accepted", async || !b.inspect().jobs().await.unwrap().is_empty())
+            .await;
         b.shutdown().await
     });
     let report = report.unwrap();
@@ -184,7 +185,7 @@ async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
         let b = b.clone();
         async move { b.dispatch(("waits", "")).await }
     });
-    eventually(PATIENCE, "all to be accepted", async || a.jobs().await.unwrap().len() == 21).await;
+    eventually(PATIENCE, "all to be accepted", async || a.inspect().jobs().await.unwrap().len() == 21).await;
     let (of_a, of_b) =
         tokio::join!(a.shutdown().drop_queued().into_future(), b.shutdown().drop_queued().into_future());
     match (of_a, of_b) {
@@ -209,9 +210,10 @@ async fn a_shutdown_is_hastened_by_a_caller_without_a_node(world: World) {
         let node = node.clone();
         async move { node.dispatch(("waits", "")).await }
     });
-    eventually(PATIENCE, "the job to be accepted", async || !node.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "the job to be accepted", async || !node.inspect().jobs().await.unwrap().is_empty())
+        .await;
     assert!(!world.builder("x").hasten_shutdown().await.unwrap(), "the pool is open");
-    assert_eq!(node.jobs().await.unwrap().len(), 1);
+    assert_eq!(node.inspect().jobs().await.unwrap().len(), 1);
     let asked = tokio::spawn({
         let node = node.clone();
         async move { node.shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
@@ -230,7 +232,10 @@ async fn a_shutdown_past_its_time_names_the_workers_left_and_goes_on(world: Worl
     let b = world.node("b").await;
     let worker = a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
     world.dispatch_one(&a, "holds it up").await;
-    eventually(PATIENCE, "the other node to hear of the worker", async || b.workers().len() == 1).await;
+    eventually(PATIENCE, "the other node to hear of the worker", async || {
+        b.inspect().workers().await.unwrap().len() == 1
+    })
+    .await;
     let report = b.shutdown().within(Duration::ZERO).await.unwrap();
     assert!(!report.complete);
     assert_eq!(report.left, [worker.id().unwrap()]);

@@ -27,7 +27,7 @@ async fn a_job_that_hangs_is_tried_again_and_parked_in_the_end(world: World) {
     node.add_worker(world.recorder.clone()).await.unwrap();
     node.dispatch(("key", "")).progress_timeout(SILENCE).await.unwrap();
     until_parked(&node, "key").await;
-    let parked = node.parked().await.unwrap();
+    let parked = node.inspect().parked().await.unwrap();
     assert_eq!((parked[0].attempts, parked[0].error.as_str()), (2, ERROR));
     assert_eq!(world.recorder.stops("key"), [StopReason::Stalled; 2]);
     assert_eq!(world.recorder.starts_of("key"), 2, "the policy is never");
@@ -39,7 +39,7 @@ async fn a_job_without_a_future_may_hang_too(world: World) {
     node.add_worker(world.recorder.acting(|_| Act::Hold)).await.unwrap();
     node.dispatch(("key", "")).progress_timeout(SILENCE).await.unwrap();
     until_parked(&node, "key").await;
-    assert_eq!(node.parked().await.unwrap()[0].error, ERROR);
+    assert_eq!(node.inspect().parked().await.unwrap()[0].error, ERROR);
     assert_eq!(world.recorder.stops("key"), [StopReason::Stalled; 2]);
     world.assert_clean_at_end();
 }

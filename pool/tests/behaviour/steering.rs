@@ -32,12 +32,12 @@ async fn a_running_job_is_parked_and_retried_from_another_node(world: World) {
     other.notify("key", "before").await.unwrap();
     eventually(PATIENCE, "the notification", async || world.recorder.notes("key") == ["before"]).await;
     other.park("key", "ticket 17").await.unwrap();
-    let job = other.job("key").await.unwrap().unwrap();
+    let job = other.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.state, job.attempts, job.error.as_deref()), (JobState::Parked, 0, Some("ticket 17")));
     assert_eq!(world.recorder.stops("key"), [StopReason::Parked]);
     assert!(!world.recorder.is_running("key"));
     other.park("key", "another reason").await.unwrap();
-    assert_eq!(other.parked().await.unwrap()[0].error, "ticket 17", "it was parked before");
+    assert_eq!(other.inspect().parked().await.unwrap()[0].error, "ticket 17", "it was parked before");
     other.notify("key", "meanwhile").await.unwrap();
     other.retry("key").await.unwrap();
     runs(&world, "key", 2).await;
@@ -53,7 +53,7 @@ async fn a_job_that_waits_is_parked_and_retried(world: World) {
     world.history().submitted("key");
     node.submit(("key", "payload of key")).await.unwrap();
     node.park("key", "not yet").await.unwrap();
-    assert_eq!(node.job("key").await.unwrap().unwrap().state, JobState::Parked);
+    assert_eq!(node.inspect().job("key").await.unwrap().unwrap().state, JobState::Parked);
     world.add_worker(&node).await;
     node.retry("key").await.unwrap();
     runs(&world, "key", 1).await;
@@ -67,10 +67,10 @@ async fn a_bounced_job_stays_elsewhere_and_a_restart_brings_it_home(world: World
     let key = keys[0].as_str();
     b.bounce(key).await.unwrap();
     runs(&world, key, 2).await;
-    let there = b.job(key).await.unwrap().unwrap();
+    let there = b.inspect().job(key).await.unwrap().unwrap();
     assert_ne!(there.owner.map(|worker| worker.0), Some(before[key].owner), "it runs on another worker");
     assert_eq!(there.attempts, 1, "the run that was ended counts as none");
-    let explained = b.explain(key).await.unwrap().to_string();
+    let explained = b.inspect().explain(key).await.unwrap().to_string();
     assert!(explained.contains("the ring gives this key to worker"), "{explained}");
     b.restart(key).await.unwrap();
     runs(&world, key, 3).await;
@@ -94,7 +94,7 @@ async fn a_job_that_waits_for_its_pause_begins_now(world: World) {
     world.history().submitted("key");
     node.submit(("key", "payload of key")).await.unwrap();
     eventually(PATIENCE, "the job to be refused", async || {
-        let job = node.job("key").await.unwrap();
+        let job = node.inspect().job("key").await.unwrap();
         job.is_some_and(|job| job.state == JobState::Queued && job.token.0 > 0)
     })
     .await;
@@ -126,7 +126,7 @@ async fn every_shard_steers_its_jobs(world: World) {
     for key in &keys {
         node.park(key.as_str(), "all of them").await.unwrap();
     }
-    assert_eq!(node.parked().await.unwrap().len(), 9);
+    assert_eq!(node.inspect().parked().await.unwrap().len(), 9);
     for key in &keys {
         node.retry(key.as_str()).await.unwrap();
         runs(&world, key, 2).await;

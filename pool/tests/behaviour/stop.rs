@@ -31,11 +31,11 @@ async fn a_stop_is_waited_for_until_the_job_is_gone(world: World) {
         node.stop_job("key").await.unwrap();
         node.stop_job("key").until_stopped().await.unwrap();
         assert!(!world.recorder.is_running("key"));
-        assert_eq!(node.job("key").await.unwrap(), None);
+        assert_eq!(node.inspect().job("key").await.unwrap(), None);
     }
     a.submit(("queued", "")).await.unwrap();
     b.stop_job("queued").until_stopped().await.unwrap();
-    assert_eq!(b.job("queued").await.unwrap(), None);
+    assert_eq!(b.inspect().job("queued").await.unwrap(), None);
     let nothing = b.stop_job("queued").until_stopped().await;
     assert!(matches!(nothing, Err(Error::JobNotFound(_))), "{nothing:?}");
 }
@@ -52,7 +52,7 @@ async fn a_wait_for_a_stop_ends_at_its_deadline_and_the_stop_stays(world: World)
         matches!(&late, Err(Error::StillStopping { key, .. }) if key.as_str() == Some("key")),
         "{late:?}"
     );
-    eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
 }
 
@@ -62,7 +62,7 @@ async fn a_running_job_is_stopped_from_another_node(world: World) {
     world.stop(&b, "key").await;
     eventually(PATIENCE, "the handler to end", async || world.recorder.stops("key") == [StopReason::Stopped])
         .await;
-    eventually(PATIENCE, "the record to go", async || b.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     world.history().stop_acknowledged("key");
     world.assert_clean();
 }
@@ -73,7 +73,8 @@ async fn a_stop_reaches_a_start_that_is_under_way(world: World) {
     let ticket = node.submit(("key", "")).await.unwrap();
     eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
+        .await;
     assert!(!world.recorder.is_running("key"));
     node.wait(&ticket).await.expect_err("it has never started");
     assert_eq!(world.recorder.starts_of("key"), 1);
@@ -90,7 +91,7 @@ async fn jobs_stopped_while_they_move_stay_stopped(world: World) {
         world.stop(&b, key).await;
     }
     assert!(closing.await.unwrap().unwrap().left.is_empty());
-    eventually(PATIENCE, "every record to go", async || b.jobs().await.unwrap().is_empty()).await;
+    eventually(PATIENCE, "every record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
     for key in &keys {
         world.history().stop_acknowledged(key);
     }
@@ -105,7 +106,8 @@ async fn a_second_stop_changes_nothing(world: World) {
     world.dispatch_one(&node, "key").await;
     world.stop(&node, "key").await;
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "the record to go", async || node.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
+        .await;
     assert!(!world.recorder.is_running("key"));
     assert!(matches!(node.stop_job("key").await, Err(Error::JobNotFound(_))));
     world.assert_clean_at_end();
@@ -116,7 +118,8 @@ async fn a_stopped_key_can_be_dispatched_again(world: World) {
     for _ in 0..5 {
         world.dispatch_one(&a, "key").await;
         world.stop(&b, "key").await;
-        eventually(PATIENCE, "the record to go", async || a.job("key").await.unwrap().is_none()).await;
+        eventually(PATIENCE, "the record to go", async || a.inspect().job("key").await.unwrap().is_none())
+            .await;
     }
     world.dispatch_one(&b, "key").await;
     assert_eq!(world.recorder.starts_of("key"), 6);
@@ -127,7 +130,7 @@ async fn a_stop_of_nothing_says_so(world: World) {
     let node = world.node_with("a", 1).await;
     assert!(matches!(node.stop_job("nothing").await, Err(Error::JobNotFound(_))));
     assert!(matches!(node.notify("nothing", "x").await, Err(Error::JobNotFound(_))));
-    assert_eq!(node.job("nothing").await.unwrap(), None);
+    assert_eq!(node.inspect().job("nothing").await.unwrap(), None);
 }
 
 /// Its jobs fail when they end: the future or the stop handler, as the key says.
@@ -165,10 +168,13 @@ async fn who_waits_for_a_stop_gets_the_error_of_its_handler(world: World) {
                     if key.as_str() == Some(name) && error.contains("the file is not flushed")),
                 "{stopped:?}"
             );
-            assert_eq!(node.job(name).await.unwrap(), None, "it is gone");
+            assert_eq!(node.inspect().job(name).await.unwrap(), None, "it is gone");
         }
         world.dispatch_one(node, "stop").await;
         node.stop_job("stop").await.unwrap();
-        eventually(PATIENCE, "the record to go", async || node.job("stop").await.unwrap().is_none()).await;
+        eventually(PATIENCE, "the record to go", async || {
+            node.inspect().job("stop").await.unwrap().is_none()
+        })
+        .await;
     }
 }

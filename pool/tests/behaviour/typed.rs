@@ -104,7 +104,7 @@ async fn a_value_that_cannot_be_encoded_is_refused(world: World) {
     let node = world.node("a").await;
     let refused = node.dispatch(JobSpec::typed("key", &Stubborn)).await;
     assert!(matches!(refused, Err(DispatchError::Encode { kind: "stubborn", .. })), "{refused:?}");
-    assert_eq!(node.jobs().await.unwrap(), vec![]);
+    assert_eq!(node.inspect().jobs().await.unwrap(), vec![]);
 }
 
 async fn the_policy_and_the_trace_travel_with_the_job(world: World) {

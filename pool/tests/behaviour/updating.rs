@@ -43,9 +43,9 @@ async fn a_running_job_is_restarted_where_it_runs(world: World) {
     assert_eq!(after[key].owner, before[key].owner, "it stays at home");
     assert!(after[key].token > before[key].token);
     assert_eq!(world.recorder.stops(key), [StopReason::Updated; 2]);
-    let job = b.job(key).await.unwrap().unwrap();
+    let job = b.inspect().job(key).await.unwrap().unwrap();
     assert_eq!((job.generation, job.attempts), (2, 1));
-    assert!(b.explain(key).await.unwrap().to_string().contains("payload of generation 2"));
+    assert!(b.inspect().explain(key).await.unwrap().to_string().contains("payload of generation 2"));
     assert_eq!(b.update((key, "three")).await.unwrap(), 2, "it has this payload already");
     for key in &keys[1..] {
         assert_eq!((world.recorder.starts_of(key), after[key]), (1, before[key]), "{key}");
@@ -70,7 +70,8 @@ async fn a_parked_job_begins_with_its_last_payload(world: World) {
     };
     a.add_worker(world.recorder.acting(parks)).await.unwrap();
     b.submit(("key", "bad")).await.unwrap();
-    let is_parked = async || b.job("key").await.unwrap().is_some_and(|job| job.state == JobState::Parked);
+    let is_parked =
+        async || b.inspect().job("key").await.unwrap().is_some_and(|job| job.state == JobState::Parked);
     eventually(PATIENCE, "it to be parked", is_parked).await;
     assert_eq!(b.update(("key", "good")).await.unwrap(), 1);
     assert!(is_parked().await);
@@ -93,7 +94,7 @@ async fn an_update_may_expect_a_generation(world: World) {
 async fn an_update_may_name_its_dispatch(world: World) {
     let node = world.node_with("a", 1).await;
     node.submit(JobSpec::new("key", "one").id("order-1")).await.unwrap();
-    let id = node.job("key").await.unwrap().unwrap().id;
+    let id = node.inspect().job("key").await.unwrap().unwrap().id;
     let other = node.update(JobSpec::new("key", "two").id("order-2")).await;
     assert!(matches!(&other, Err(Error::OtherDispatch { id: present, .. }) if *present == id), "{other:?}");
     assert_eq!(node.update(JobSpec::new("key", "two").id("order-1")).await.unwrap(), 1);
@@ -148,7 +149,7 @@ async fn an_updated_job_keeps_its_payload_when_data_are_lost(world: World) {
     world.dispatch_one(&b, "another").await;
     assert_eq!(crate::world::moved(&before, &world.placed(&b, &keys).await), [""; 0]);
     for key in &keys {
-        assert_eq!(b.job(key.as_str()).await.unwrap().unwrap().generation, 1, "{key}");
+        assert_eq!(b.inspect().job(key.as_str()).await.unwrap().unwrap().generation, 1, "{key}");
     }
     a.close().await.unwrap();
     world.placed(&b, &keys).await;

@@ -124,7 +124,7 @@ async fn pair(world: &World) -> (Tenants, Node, Node) {
 }
 
 async fn job(node: &Node, key: &str) -> JobInfo {
-    node.job(key).await.unwrap().unwrap()
+    node.inspect().job(key).await.unwrap().unwrap()
 }
 
 async fn a_running_job_takes_a_payload_where_it_runs(world: World) {
@@ -152,7 +152,10 @@ async fn a_job_that_runs_as_a_future_takes_a_payload(world: World) {
     // It has taken the payload when it answers, and nothing is left to do when it ends.
     assert_eq!(caller.ask("future", "").await.unwrap(), "two");
     tenants.go.notify_waiters();
-    eventually(PATIENCE, "the job to be gone", async || caller.job("future").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "the job to be gone", async || {
+        caller.inspect().job("future").await.unwrap().is_none()
+    })
+    .await;
     assert_eq!(tenants.heard("future"), ["start one", "two over one"]);
 }
 
@@ -239,7 +242,7 @@ async fn a_closure_takes_a_value(world: World) {
     assert_eq!(told.rate, 2);
     assert_eq!(tenants.heard("key")[1..], ["rate 2"]);
     caller.update(JobSpec::new("key", "no rate").restart(RestartPolicy::Never)).await.unwrap();
-    eventually(PATIENCE, "it to fail", async || caller.job("key").await.unwrap().is_none()).await;
+    eventually(PATIENCE, "it to fail", async || caller.inspect().job("key").await.unwrap().is_none()).await;
     assert_eq!(tenants.heard("key").len(), 2, "it had that payload, and fails for good");
 }
 
@@ -392,7 +395,7 @@ async fn a_job_that_is_stopped_with_a_payload_in_hand_ends(world: World) {
     caller.update(("key", "slow")).await.unwrap();
     tenants.has("key", &["start one", "slow over one"]).await;
     caller.stop_job("key").until_stopped().await.unwrap();
-    assert!(caller.job("key").await.unwrap().is_none());
+    assert!(caller.inspect().job("key").await.unwrap().is_none());
     assert_eq!(tenants.heard("key"), ["start one", "slow over one", "stop Stopped"]);
 }
 

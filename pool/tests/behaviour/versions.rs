@@ -28,7 +28,7 @@ async fn a_newer_record_is_named_by_every_call_and_left_as_it_is() {
     for error in [
         node.stop_job("key").await.unwrap_err(),
         node.notify("key", "x").await.unwrap_err(),
-        node.job("key").await.unwrap_err(),
+        node.inspect().job("key").await.unwrap_err(),
     ] {
         assert!(names_version_2(&error), "{error:?}");
         let text = "the job's record has version 2, this node reads up to 1; it was left as it is";
@@ -81,7 +81,7 @@ async fn a_newer_entry_of_an_id_is_named_and_left_as_it_is() {
         write(&world, "outcomes", "order-17", damaged);
         assert!(matches!(node.submit(("key", "")).id("order-17").await, Err(DispatchError::BadRecord(_))));
     }
-    assert_eq!(node.jobs().await.unwrap(), vec![]);
+    assert_eq!(node.inspect().jobs().await.unwrap(), vec![]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,19 +97,23 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
         node.submit((key, "")).await.unwrap();
         write(&world, "payloads", key, envelope);
     }
-    let unreadable = node.payload("newer").await.unwrap_err();
+    let unreadable = node.inspect().payload("newer").await.unwrap_err();
     assert!(names_version_2(&unreadable), "{unreadable:?}");
-    assert_eq!(node.payload("later").await.unwrap().unwrap(), "hi");
+    assert_eq!(node.inspect().payload("later").await.unwrap().unwrap(), "hi");
     world.add_worker(&node).await;
     eventually(PATIENCE, "what can be read to run", async || world.recorder.running().len() == 2).await;
     for key in ["first", "later"] {
         assert_eq!(world.recorder.payloads(key), ["hi"]);
     }
     // It moves from worker to worker until one can read it, and is never lost.
-    assert!(node.job("newer").await.unwrap().is_some());
+    assert!(node.inspect().job("newer").await.unwrap().is_some());
     write(&world, "payloads", "newer", envelopes[0].1);
     eventually(PATIENCE, "it to run", async || world.recorder.is_running("newer")).await;
-    assert_eq!(node.job("newer").await.unwrap().unwrap().attempts, 1, "none of it counted as an attempt");
+    assert_eq!(
+        node.inspect().job("newer").await.unwrap().unwrap().attempts,
+        1,
+        "none of it counted as an attempt"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,7 +146,7 @@ async fn settings_and_members_of_a_later_version_disturb_nobody() {
     let entry: String = cmd("HGET").arg(workers).arg(&id).query(&mut world.client()).unwrap();
     write(&world, "workers", &id, format!("{entry}|later").as_bytes());
     let c = world.node("c").await;
-    assert_eq!(c.workers().len(), 1);
+    assert_eq!(c.inspect().workers().await.unwrap().len(), 1);
     c.dispatch(("key", "")).await.unwrap();
     a.close().await.unwrap();
     assert!(world.recorder.is_running("key"));

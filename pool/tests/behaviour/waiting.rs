@@ -17,12 +17,12 @@ on_both_stores!(
 async fn waiting_notifications_are_listed_in_order(world: World) {
     let (node, other) = (world.node("a").await, world.node("b").await);
     node.submit(("key", "")).await.unwrap();
-    assert_eq!(other.notifications("key").await.unwrap(), []);
+    assert_eq!(other.inspect().notifications("key").await.unwrap(), []);
     let bodies: Vec<_> = (0..20).map(|i| i.to_string()).collect();
     for body in &bodies {
         node.notify("key", body.clone()).await.unwrap();
     }
-    let listed = other.notifications("key").await.unwrap();
+    let listed = other.inspect().notifications("key").await.unwrap();
     assert!(listed.iter().map(|note| &note.body[..]).eq(bodies.iter().map(String::as_bytes)), "{listed:?}");
     assert!(listed.windows(2).all(|two| two[0].number + 1 == two[1].number), "{listed:?}");
 }
@@ -33,22 +33,24 @@ async fn a_dropped_notification_is_never_heard(world: World) {
     for body in ["poison", "one", "two"] {
         node.notify("key", body).await.unwrap();
     }
-    let oldest = other.notifications("key").await.unwrap().remove(0);
+    let oldest = other.inspect().notifications("key").await.unwrap().remove(0);
     assert_eq!(other.drop_notifications("key", &oldest).await.unwrap(), 2);
     assert_eq!(other.drop_notifications("key", &oldest).await.unwrap(), 2, "it is gone already");
     world.add_worker(&node).await;
     eventually(PATIENCE, "the others", async || world.recorder.notes("key") == ["one", "two"]).await;
-    eventually(PATIENCE, "nothing to wait", async || other.notifications("key").await.unwrap().is_empty())
-        .await;
+    eventually(PATIENCE, "nothing to wait", async || {
+        other.inspect().notifications("key").await.unwrap().is_empty()
+    })
+    .await;
 }
 
 async fn notifications_of_no_job_are_an_error(world: World) {
     let node = world.node("a").await;
-    assert!(matches!(node.notifications("key").await, Err(Error::JobNotFound(_))));
-    assert!(matches!(node.notifications("").await, Err(Error::Name(_))));
+    assert!(matches!(node.inspect().notifications("key").await, Err(Error::JobNotFound(_))));
+    assert!(matches!(node.inspect().notifications("").await, Err(Error::Name(_))));
     node.submit(("key", "")).await.unwrap();
     node.notify("key", "one").await.unwrap();
-    let one = node.notifications("key").await.unwrap().remove(0);
+    let one = node.inspect().notifications("key").await.unwrap().remove(0);
     world.stop(&node, "key").await;
     assert!(matches!(node.drop_notifications("key", &one).await, Err(Error::JobNotFound(_))));
 }
@@ -61,10 +63,10 @@ async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
     node.submit(("key", "")).await.unwrap();
     eventually(PATIENCE, "it to be starting", async || world.recorder.is_running("key")).await;
     node.notify("key", "before").await.unwrap();
-    let before = node.notifications("key").await.unwrap().remove(0);
+    let before = node.inspect().notifications("key").await.unwrap().remove(0);
     world.wipe();
     node.notify("key", "after").await.unwrap();
     let refused = node.drop_notifications("key", &before).await;
     assert!(matches!(refused, Err(Error::Renumbered(_))), "{refused:?}");
-    assert!(!node.notifications("key").await.unwrap().is_empty());
+    assert!(!node.inspect().notifications("key").await.unwrap().is_empty());
 }

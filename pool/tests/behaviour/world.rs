@@ -201,10 +201,11 @@ impl World {
         let worker = node.add_worker(self.recorder.clone()).await.unwrap();
         eventually(PATIENCE, "the worker to be up", async || {
             let up = |info: &&WorkerInfo| info.state == MemberState::Up;
-            worker.infos().iter().filter(up).count() == node.shards()
+            worker.infos().iter().filter(up).count() == node.inspect().shards()
         })
         .await;
-        self.ring.lock().unwrap().fill(self.up(node));
+        let up = self.up(node).await;
+        self.ring.lock().unwrap().fill(up);
         worker
     }
 
@@ -269,7 +270,7 @@ impl World {
     /// The running jobs and their workers.
     pub(crate) async fn holders(&self, node: &Node) -> Holders {
         // A listing fails while the server is not the one that the node knows.
-        let jobs = node.jobs().await.unwrap_or_default();
+        let jobs = node.inspect().jobs().await.unwrap_or_default();
         let running = jobs.into_iter().filter(|job| job.state == JobState::Running);
         running
             .map(|job| (job.key.to_string(), Held { owner: job.owner.unwrap().0, token: job.token.0 }))
@@ -278,7 +279,7 @@ impl World {
 
     /// The slots and their workers, by the store, because a node's copy may be older. For a pool on the test's own
     /// servers, by that node.
-    fn up(&self, node: &Node) -> Vec<(u32, u64)> {
+    async fn up(&self, node: &Node) -> Vec<(u32, u64)> {
         let entries: Vec<(String, Vec<u8>)> = match &self.home {
             Home::Memory(store) => match store.dump().get("workers") {
                 Some(Content::Hash(fields)) => {
@@ -295,7 +296,7 @@ impl World {
                 let up = |worker: WorkerInfo| {
                     (worker.state == MemberState::Up).then_some((worker.slot?, worker.id.0))
                 };
-                return node.workers().into_iter().filter_map(up).collect();
+                return node.inspect().workers().await.unwrap().into_iter().filter_map(up).collect();
             }
         };
         let up = |(id, entry): (String, Vec<u8>)| {
@@ -308,9 +309,9 @@ impl World {
     /// Waits until every one of these jobs runs where it belongs, and returns where.
     pub(crate) async fn placed(&self, node: &Node, keys: &[String]) -> Holders {
         eventually(PATIENCE, "every job to run where it belongs", async || {
-            let holders = self.holders(node).await;
+            let (holders, up) = (self.holders(node).await, self.up(node).await);
             let mut ring = self.ring.lock().unwrap();
-            ring.fill(self.up(node));
+            ring.fill(up);
             let hash_keys = node.settings().hash_keys.unwrap();
             let belongs =
                 |key: &String| holders.get(key).map(|held| held.owner) == ring.worker_of(key, hash_keys);
@@ -347,7 +348,7 @@ pub(crate) fn held_by(holders: &Holders, workers: &[u64]) -> Vec<String> {
 }
 
 /// The workers of a node.
-pub(crate) fn workers_on(node: &Node) -> Vec<u64> {
-    let workers = node.workers().into_iter();
+pub(crate) async fn workers_on(node: &Node) -> Vec<u64> {
+    let workers = node.inspect().workers().await.unwrap().into_iter();
     workers.filter(|worker| worker.node == node.name()).map(|worker| worker.id.0).collect()
 }

@@ -145,7 +145,7 @@ mod cases {
             async move { a.close().await }
         });
         tokio::time::timeout(ground.patience, owner_a.stops.wait_for(|stops| *stops)).await.unwrap().unwrap();
-        let worker = crate::ground::workers_of(&a)[0];
+        let worker = crate::ground::workers_of(&a).await[0];
         let asked = ask(&ground, &caller);
         attempt(&ground, worker).await;
         owner_a.go_on.send_replace(true);

@@ -25,8 +25,11 @@ mod cases {
         small.add_worker(ground.recorder.acting(|_| Act::Hold)).capacity(3).await.unwrap();
         let big = ground.node_with("big", 1).await;
         eventually(ground.patience, "both to be up", async || {
-            let up = |node: &tenure_pool::Node| node.workers().iter().filter(|w| w.slot.is_some()).count();
-            up(&small) == 2 && up(&big) == 2
+            let up = async |node: &tenure_pool::Node| {
+                let workers = node.inspect().workers().await.unwrap();
+                workers.iter().filter(|w| w.slot.is_some()).count()
+            };
+            up(&small).await == 2 && up(&big).await == 2
         })
         .await;
         let keys = ground.dispatch(&big, 40).await;

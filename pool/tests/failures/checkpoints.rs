@@ -85,7 +85,7 @@ mod cases {
 
     async fn is_gone(ground: &Ground, node: &Node, key: &str) {
         eventually(ground.patience, "the job to be gone", async || {
-            node.job(key).await.is_ok_and(|job| job.is_none())
+            node.inspect().job(key).await.is_ok_and(|job| job.is_none())
         })
         .await;
     }

@@ -52,7 +52,8 @@ async fn stop(ground: &Ground, node: &Node, key: &str) {
 
 async fn is_gone(ground: &Ground, node: &Node, key: &str) {
     let what = format!("{key} to be gone");
-    eventually(ground.patience, &what, async || node.job(key).await.is_ok_and(|job| job.is_none())).await;
+    eventually(ground.patience, &what, async || node.inspect().job(key).await.is_ok_and(|job| job.is_none()))
+        .await;
 }
 
 /// A second node joins: jobs move there, and all but two are stopped.
@@ -81,7 +82,7 @@ async fn a_step_that_fails_for_one_job_holds_up_no_other() {
     stop(&ground, &a, "job-7").await;
     others_move_and_stop(&ground, &a, &keys).await;
     is_gone(&ground, &a, "job-7").await;
-    assert!(a.job("job-3").await.unwrap().is_some(), "it waits until its release is carried out");
+    assert!(a.inspect().job("job-3").await.unwrap().is_some(), "it waits until its release is carried out");
     ground.assert_clean();
 }
 
@@ -93,7 +94,7 @@ async fn jobs_are_counted_where_no_node_can_be_heard() {
     let mut redis = ground.redis();
     loop {
         redis::pipe().atomic().del(key("nodes")).set(key("nodes"), "a text").exec(&mut redis).unwrap();
-        let figures = a.figures().await.unwrap();
+        let figures = a.inspect().figures().await.unwrap();
         assert_eq!((figures.jobs, figures.workers[0].jobs, figures.workers[0].capacity), (3, 3, None));
         // The next renewal replaces the text.
         let found: String = redis::cmd("TYPE").arg(key("nodes")).query(&mut redis).unwrap();

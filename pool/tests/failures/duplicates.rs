@@ -136,17 +136,17 @@ mod cases {
         let a = a.stable_after(Duration::from_secs(60)).join().await.unwrap();
         ground.add_worker(&a).await;
         let keys = ground.dispatch(&b, 20).await;
-        let (cut_off, here) = (workers_of(&a), ground.keys_on(&a).await);
+        let (cut_off, here) = (workers_of(&a).await, ground.keys_on(&a).await);
         assert!(!here.is_empty());
         proxy.pause();
         eventually(ground.patience, "the cut off worker to be given up", async || {
-            !b.workers().iter().any(|worker| cut_off.contains(&worker.id))
+            !b.inspect().workers().await.unwrap().iter().any(|worker| cut_off.contains(&worker.id))
         })
         .await;
         ground.started(&here, 2).await;
         proxy.resume();
         eventually(ground.patience, "the node to be back", async || {
-            workers_of(&a).iter().any(|worker| !cut_off.contains(worker))
+            workers_of(&a).await.iter().any(|worker| !cut_off.contains(worker))
         })
         .await;
         // It has its old slot, to which its jobs return.
@@ -168,7 +168,7 @@ mod cases {
         let here = ground.keys_on(&a).await;
         assert!(!here.is_empty());
         let mut redis = ground.redis();
-        let cut_off = workers_of(&a)[0].0;
+        let cut_off = workers_of(&a).await[0].0;
         let mut beat = || -> u64 {
             redis::cmd("HGET").arg(key_of("heartbeats")).arg(cut_off).query(&mut redis).unwrap()
         };
@@ -210,7 +210,7 @@ mod cases {
         // Some nodes have looked before the start, and report after it.
         keys.iter().for_each(report);
         ground.events_handled().await;
-        for info in a.workers() {
+        for info in a.inspect().workers().await.unwrap() {
             ground.worker_events_handled(info.id).await;
         }
         ground.goes_on(&a, "another").await;
@@ -221,7 +221,7 @@ mod cases {
     /// A router that has not heard of the second worker places keys that run there.
     pub(super) async fn a06_routers_with_different_views_of_the_ring_place_a_key_once(ground: Ground) {
         let a = ground.node_with("a", 1).await;
-        let (first, bystander) = (workers_of(&a)[0], ground.bystander().await);
+        let (first, bystander) = (workers_of(&a).await[0], ground.bystander().await);
         let (inc, outdated) = bystander.view().await;
         let b = ground.node_with("b", 1).await;
         let keys = ground.dispatch(&a, 20).await;
@@ -245,7 +245,7 @@ mod cases {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let _c = ground.node_with("c", 1).await;
         let keys = ground.dispatch(&b, 30).await;
-        let (dead, orphans) = (workers_of(&a)[0], ground.keys_on(&a).await);
+        let (dead, orphans) = (workers_of(&a).await[0], ground.keys_on(&a).await);
         assert!(!orphans.is_empty());
         a.abandon();
         a.closed().await;
@@ -267,7 +267,7 @@ mod cases {
     pub(super) async fn a08_half_a_clearing_away_is_continued_not_repeated(ground: Ground) {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         ground.dispatch(&b, 30).await;
-        let (dead, orphans) = (workers_of(&a)[0], ground.keys_on(&a).await);
+        let (dead, orphans) = (workers_of(&a).await[0], ground.keys_on(&a).await);
         assert!(orphans.len() > 3);
         a.abandon();
         a.closed().await;
@@ -311,8 +311,10 @@ mod cases {
         node.stop_job("job-0").until_stopped().await.unwrap();
         let late = node.dispatch(("job-0", "")).deadline(soon).cancel_on_deadline().await;
         assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
-        eventually(ground.patience, "it to be gone", async || node.job("job-0").await.unwrap().is_none())
-            .await;
+        eventually(ground.patience, "it to be gone", async || {
+            node.inspect().job("job-0").await.unwrap().is_none()
+        })
+        .await;
         assert!(!ground.recorder.is_running("job-0"));
     }
 
@@ -345,7 +347,7 @@ mod cases {
         let observer = ground.builder_on("observer", ground.store_with_own_clock()).join().await.unwrap();
         ground.add_worker(&observer).await;
         let keys = ground.dispatch(&a, 20).await;
-        let members = a.workers();
+        let members = a.inspect().workers().await.unwrap();
         ground.set_own_clock(Duration::from_secs(60));
         let mut redis = ground.redis();
         let mut beats =
@@ -360,7 +362,7 @@ mod cases {
         })
         .await;
         ground.assert_starts(&keys, 1);
-        assert_eq!(a.workers(), members);
+        assert_eq!(a.inspect().workers().await.unwrap(), members);
         ground.assert_clean();
     }
 
@@ -371,7 +373,7 @@ mod cases {
         ground.started(&keys, 1).await;
         let mut redis = ground.redis();
         let mut pipe = redis::pipe();
-        for job in a.jobs().await.unwrap() {
+        for job in a.inspect().jobs().await.unwrap() {
             let place = format!("{}:{}", job.owner.unwrap().0, job.key);
             pipe.cmd("HDEL").arg(key_of("jobs")).arg(job.key.to_string());
             pipe.cmd("ZREM").arg(key_of("owners")).arg(place);

@@ -392,8 +392,8 @@ impl Ground {
 
     /// The keys that a node's workers run.
     pub(crate) async fn keys_on(&self, node: &Node) -> Vec<String> {
-        let own = workers_of(node);
-        let jobs = node.jobs().await.unwrap();
+        let own = workers_of(node).await;
+        let jobs = node.inspect().jobs().await.unwrap();
         let here = jobs.iter().filter(|job| job.owner.is_some_and(|owner| own.contains(&owner)));
         here.map(|job| job.key.to_string()).collect()
     }
@@ -434,8 +434,9 @@ impl Drop for Ground {
 }
 
 /// The workers of a node.
-pub(crate) fn workers_of(node: &Node) -> Vec<WorkerId> {
-    let workers = node.workers().into_iter().filter(|worker| worker.node == node.name());
+pub(crate) async fn workers_of(node: &Node) -> Vec<WorkerId> {
+    let workers =
+        node.inspect().workers().await.unwrap().into_iter().filter(|worker| worker.node == node.name());
     workers.map(|worker| worker.id).collect()
 }
 

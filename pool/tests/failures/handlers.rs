@@ -166,7 +166,7 @@ mod cases {
         ground.add_worker_with(&a, handler).await;
         let is_up = |worker: &WorkerInfo| worker.state == MemberState::Up;
         eventually(ground.patience, "both workers to be up for the dispatcher", async || {
-            b.workers().iter().filter(|worker| is_up(worker)).count() == 2
+            b.inspect().workers().await.unwrap().iter().filter(|worker| is_up(worker)).count() == 2
         })
         .await;
         let mut keys = ground.dispatch(&b, 20).await;
@@ -180,11 +180,14 @@ mod cases {
             blocking.retain(|key| key.starts_with("blocks"));
         }
         b.notify(at_a[0].as_str(), "hello").await.unwrap();
-        let workers = || b.workers().into_iter().filter(|w| w.node == "a").map(|w| w.id).collect::<Vec<_>>();
+        let workers = async || {
+            let all = b.inspect().workers().await.unwrap().into_iter();
+            all.filter(|w| w.node == "a").map(|w| w.id).collect::<Vec<_>>()
+        };
         // A lease runs out after one time to live, and others notice that a little after two.
-        let (before, since, leases) = (workers(), Instant::now(), 3 * b.settings().worker_ttl);
+        let (before, since, leases) = (workers().await, Instant::now(), 3 * b.settings().worker_ttl);
         while since.elapsed() < leases {
-            assert_eq!(workers(), before, "the lease went on: {:?}", a.health());
+            assert_eq!(workers().await, before, "the lease went on: {:?}", a.health());
             tokio::time::sleep(SHORT).await;
         }
         assert_eq!(a.health().blocked_jobs.len(), 1, "{:?}", a.health());
@@ -221,10 +224,10 @@ mod cases {
                 process = ground.node(&format!("process-{crashes}")).await;
                 process.add_worker(ground.recorder.clone()).await.unwrap();
             }
-            matches!(watcher.job("culprit").await, Ok(Some(job)) if job.state == JobState::Parked)
+            matches!(watcher.inspect().job("culprit").await, Ok(Some(job)) if job.state == JobState::Parked)
         })
         .await;
-        let parked = watcher.parked().await.unwrap().into_iter().map(|job| job.key.to_string());
+        let parked = watcher.inspect().parked().await.unwrap().into_iter().map(|job| job.key.to_string());
         let beside: Vec<_> = parked.filter(|key| key != "culprit").collect();
         assert_eq!(beside, [""; 0], "who is parked beside the culprit, after {crashes} crashes");
         // A process that is slow to join may lose a lease, which counts as a crash before the handler ran.

@@ -76,7 +76,7 @@ mod cases {
 
     /// The owners of the jobs.
     async fn owners(node: &Node) -> BTreeMap<String, u64> {
-        let jobs = node.jobs().await.unwrap_or_default().into_iter();
+        let jobs = node.inspect().jobs().await.unwrap_or_default().into_iter();
         let running = jobs.filter(|job| job.state == JobState::Running);
         running.filter_map(|job| Some((job.key.to_string(), job.owner?.0))).collect()
     }
@@ -276,7 +276,7 @@ mod cases {
                 }
             }
             eventually(ground.patience * 3, "all to run", async || {
-                a.jobs().await.is_ok_and(|all| {
+                a.inspect().jobs().await.is_ok_and(|all| {
                     all.iter().filter(|job| job.state == JobState::Running).count() == jobs.end
                 })
             })
@@ -408,7 +408,8 @@ mod cases {
         ground.add_worker(&new).await;
         let keys = ground.dispatch(&new, 8).await;
         assert_eq!(owners(&new).await.len(), keys.len());
-        let levels: Vec<_> = new.workers().iter().map(|worker| worker.level).collect();
+        let levels: Vec<_> =
+            new.inspect().workers().await.unwrap().iter().map(|worker| worker.level).collect();
         assert_eq!(levels, [2], "no older worker has joined");
         old.close().await.unwrap();
         ground.assert_clean();

@@ -239,11 +239,11 @@ mod cases {
     pub(super) async fn a18_a_start_that_comes_again_leaves_record_and_payload_alone(ground: Ground) {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         ground.dispatch(&b, 20).await;
-        let (worker, here) = (workers_of(&a)[0], ground.keys_on(&a).await);
+        let (worker, here) = (workers_of(&a).await[0], ground.keys_on(&a).await);
         assert!(!here.is_empty());
         let mut redis = ground.redis();
         for key in &here {
-            let token = b.job(key.as_str()).await.unwrap().unwrap().token;
+            let token = b.inspect().job(key.as_str()).await.unwrap().unwrap().token;
             let mut again = redis::cmd("XADD");
             again
                 .arg(key_of(&format!("worker:{}", worker.0)))
@@ -308,7 +308,14 @@ mod cases {
         let gate = Gate::default();
         a.add_worker(gate.before_stops_of(&ground.recorder)).await.unwrap();
         eventually(ground.patience, "both workers to be up", async || {
-            b.workers().iter().filter(|worker| worker.state == MemberState::Up).count() == 2
+            b.inspect()
+                .workers()
+                .await
+                .unwrap()
+                .iter()
+                .filter(|worker| worker.state == MemberState::Up)
+                .count()
+                == 2
         })
         .await;
         ground.dispatch(&b, 40).await;
@@ -364,7 +371,7 @@ mod cases {
             let mut owner = None;
             // An event of the router that is cut off is routed when it is sent again.
             eventually(ground.patience, "the assignment", async || {
-                owner = node.job(&*key).await.unwrap().and_then(|job| job.owner);
+                owner = node.inspect().job(&*key).await.unwrap().and_then(|job| job.owner);
                 owner.is_some()
             })
             .await;
@@ -400,12 +407,12 @@ mod cases {
         })
         .await;
         eventually(ground.patience, "the job that panicked to be gone", async || {
-            node.job("panics in its body").await.unwrap().is_none()
+            node.inspect().job("panics in its body").await.unwrap().is_none()
         })
         .await;
         let keys = ground.dispatch(&node, 20).await;
         ground.each_runs_once(&keys).await;
-        assert_eq!(workers_of(&node), Vec::from_iter(worker), "it is the same worker");
+        assert_eq!(workers_of(&node).await, Vec::from_iter(worker), "it is the same worker");
         ground.assert_clean();
     }
 

@@ -124,7 +124,10 @@ mod cases {
             a.ensure((&**key, "")).deadline(ground.patience).await.unwrap();
         }
         for node in [&a, &b] {
-            eventually(ground.patience, "both workers to be known", async || node.workers().len() == 2).await;
+            eventually(ground.patience, "both workers to be known", async || {
+                node.inspect().workers().await.unwrap().len() == 2
+            })
+            .await;
         }
         // Their workers kept them and reported them, so they do not start a second time.
         for key in &keys {

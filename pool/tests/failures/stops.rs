@@ -64,7 +64,10 @@ mod cases {
 
     async fn gone(ground: &Ground, node: &Node, key: &str) {
         let what = format!("{key} to be gone");
-        eventually(ground.patience, &what, async || node.job(key).await.is_ok_and(|job| job.is_none())).await;
+        eventually(ground.patience, &what, async || {
+            node.inspect().job(key).await.is_ok_and(|job| job.is_none())
+        })
+        .await;
     }
 
     /// Waits until the job's handler knows that it must end.
@@ -126,7 +129,7 @@ mod cases {
             ground.submit(&a, &key).await;
             let routed = tokio::time::timeout(Duration::from_secs(1), async {
                 eventually(ground.patience, "the assignment", async || {
-                    a.job(&*key).await.unwrap().is_some_and(|job| job.state == JobState::Assigned)
+                    a.inspect().job(&*key).await.unwrap().is_some_and(|job| job.state == JobState::Assigned)
                 })
                 .await;
             });
@@ -153,7 +156,7 @@ mod cases {
         let keys = ground.dispatch(&a, 2).await;
         let b = ground.node("b").await;
         stop(&ground, &b, "job-0").await;
-        let worker = workers_of(&a)[0];
+        let worker = workers_of(&a).await[0];
         a.abandon();
         a.closed().await;
         ground.bystander().await.bury(worker).await;
@@ -184,7 +187,7 @@ mod cases {
         // It ends by itself, so that the history does not expect it to run.
         b.dispatch(("job-0", "")).await.unwrap();
         ground.dispatch_one(&b, "job-1").await;
-        let worker = workers_of(&a)[0];
+        let worker = workers_of(&a).await[0];
         proxy.drop_replies();
         told.notify_one();
         let mut redis = ground.redis();
@@ -233,7 +236,7 @@ mod cases {
         for kind in kinds {
             let key = &*format!("{kind} {own}");
             ground.history().stop_acknowledged(key);
-            assert!(node.job(key).await.unwrap().is_none());
+            assert!(node.inspect().job(key).await.unwrap().is_none());
             ground.dispatch_one(&node, key).await;
             ground.assert_starts(&[key.to_owned()], 2);
             eventually(ground.patience, "the failure to be logged", async || {
@@ -325,7 +328,8 @@ mod cases {
         notify().await;
         slow.told.notify_one();
         assert!(closing.await.unwrap().unwrap().complete);
-        let queued = async || b.job("job-0").await.unwrap().is_some_and(|job| job.state == JobState::Queued);
+        let queued =
+            async || b.inspect().job("job-0").await.unwrap().is_some_and(|job| job.state == JobState::Queued);
         assert!(queued().await, "nobody has it");
         notify().await;
         ground.add_worker(&b).await;

@@ -62,7 +62,7 @@ async fn jobs_of_a_worker_are_read_from_it() {
     let workers =
         [node.add_worker(tenure_pool::run(run)).await, node.add_worker(tenure_pool::run(run)).await];
     eventually(PATIENCE, "both workers to have jobs", async || {
-        let figures = node.figures().await.unwrap();
+        let figures = node.inspect().figures().await.unwrap();
         figures.workers.len() == 2 && figures.workers.iter().map(|of| of.jobs).sum::<u64>() == 40
     })
     .await;
@@ -92,7 +92,7 @@ async fn a_forecast_grows_until_it_is_that_of_the_command() {
         workers.push(node.add_worker(tenure_pool::run(run)).await.unwrap());
     }
     eventually(PATIENCE, "both workers to have all jobs", async || {
-        let figures = node.figures().await.unwrap();
+        let figures = node.inspect().figures().await.unwrap();
         figures.workers.len() == 2 && figures.workers.iter().map(|of| of.jobs).sum::<u64>() == 5_000
     })
     .await;

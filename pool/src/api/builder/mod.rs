@@ -89,8 +89,8 @@ impl NodeBuilder {
     }
 
     /// The address that the workers of this node publish, for example `http://10.0.0.7:8080`: at most 128 visible ASCII
-    /// characters without `|`. [`Node::workers`] shows it on every node. The default is none. The pool itself never
-    /// connects to it.
+    /// characters without `|`. [`Inspector::workers`](crate::Inspector::workers) shows it on every node. The default is
+    /// none. The pool itself never connects to it.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = address.into();
         self

@@ -19,7 +19,7 @@ use crate::model::settings::{Settings, ShutdownFlag};
 use crate::model::why::Why;
 use crate::store::Evidence;
 
-/// Where a key's job is, why, since when, and how it goes on: the answer of [`Node::explain`](crate::Node::explain) and
+/// Where a key's job is, why, since when, and how it goes on: the answer of
 /// [`Inspector::explain`](crate::Inspector::explain). Its text is made to be read. Its times count by the store's clock.
 /// When serialized, times are milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

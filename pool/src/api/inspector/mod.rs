@@ -1,8 +1,9 @@
-//! An inspector: it looks at a pool and is no part of it.
+//! An inspector: it looks at a pool, by itself or through a node.
 
 pub(crate) mod follow;
 mod reads;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, try_join_all};
@@ -10,6 +11,7 @@ use futures::future::{BoxFuture, try_join_all};
 use tokio::time::Instant;
 
 use crate::api::builder::Backend;
+use crate::api::listing::WorkerInfo;
 use tenure_connection::Class;
 
 use crate::api::node::shards::{Probe, SOON, Seen, is_silence, no_answer};
@@ -26,14 +28,18 @@ const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 /// The pause before the store is asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Looks at a pool without joining it, for tools and pages of operators.
+/// Looks at a pool, for tools and pages of operators. It never writes: it makes no pool of a mistyped name, no member and
+/// no stream.
 ///
-/// It takes over the pool's settings and number of shards, so it is given neither. It never writes: it makes no pool of a
-/// mistyped name, no member and no stream, and a Redis user who may only read is enough for it.
+/// An inspector that is [opened](Self::open) by itself takes over the number of shards from the pool. A Redis user who may
+/// only read is enough. Every read first asks the server how the pool is, so a result is as new as the call. The inspector
+/// follows the pool to another server, and into another incarnation. It has no engine and no thread. Its connections close
+/// when the last clone is dropped.
 ///
-/// Every read first asks the server how the pool is, so what it returns is as new as the call. It follows the pool to
-/// another server, and into another incarnation. It has no engine and no thread. Its connections close when the last clone
-/// is dropped.
+/// [`Node::inspect`](crate::Node::inspect) gives the inspector of a node. It reads over the connections of the node, and
+/// goes by the members and settings that the node knows: [`workers`](Self::workers), [`nodes`](Self::nodes),
+/// [`rings`](Self::rings), [`cordoned`](Self::cordoned) and [`settings`](Self::settings) then make no round trip. Each
+/// read is one attempt, and fails with the store's error if the store does not answer.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,10 +54,8 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Inspector {
-    pool: PoolName,
+    pool: Arc<str>,
     reader: Reader,
-    /// How long each call waits for Redis.
-    patience: Duration,
 }
 
 impl Inspector {
@@ -87,12 +91,13 @@ impl Inspector {
         backend: impl Into<Backend>,
     ) -> Result<Self, Error> {
         let (pool, backend, patience) = (PoolName::new(pool)?, backend.into(), patience.min(LONGEST));
+        let opened = |stores| Self { pool: pool.as_str().into(), reader: Reader::alone(stores, patience) };
         let deadline = Instant::now() + patience;
         let whole = backend.store(&pool, None, USER)?;
         reach(&whole, deadline).await?;
         let missing = match see(&whole, deadline).await {
             Ok(Seen::Present(..)) => {
-                return Ok(Self { pool, reader: Reader::new([whole]), patience });
+                return Ok(opened(vec![whole]));
             }
             Ok(Seen::Absent) => Error::NoPool { pool: pool.to_string() },
             Ok(Seen::Closed) => Error::PoolClosed,
@@ -114,13 +119,17 @@ impl Inspector {
             Err(error) => return Err(error),
         };
         let others: Result<Vec<_>, _> = (1..count).map(|index| shard(index, count)).collect();
-        let reader = Reader::new(std::iter::once(first).chain(others?));
-        Ok(Self { pool, reader, patience })
+        Ok(opened(std::iter::once(first).chain(others?).collect()))
+    }
+
+    /// Looks through the stores of a node's shards.
+    pub(crate) fn of_node(pool: &str, stores: impl IntoIterator<Item = Store>) -> Self {
+        Self { pool: pool.into(), reader: Reader::of_node(stores) }
     }
 
     /// The pool's name.
     pub fn pool_name(&self) -> &str {
-        self.pool.as_str()
+        &self.pool
     }
 
     /// How many shards the pool has.
@@ -140,16 +149,25 @@ impl Inspector {
         Ok(shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards()))
     }
 
-    /// Reads from these stores, as soon as their copies of the maps are as new as this call. A read that meets another
-    /// server process or another incarnation, or has no answer, begins again until its time is up.
+    /// The workers of the pool, as the copies of the maps have them.
+    pub(crate) fn known_workers(&self) -> Vec<WorkerInfo> {
+        self.reader.workers()
+    }
+
+    /// Reads from these stores. Over the stores of a node, that is all. Otherwise the copies of the maps must be as new as
+    /// this call first, and a read that meets another server process or another incarnation, or has no answer, begins again
+    /// until its time is up.
     async fn read<'r, T>(
         &self,
         stores: &[Store],
         read: impl Fn(Reader) -> BoxFuture<'r, Result<T, Error>>,
     ) -> Result<T, Error> {
-        let deadline = Instant::now() + self.patience;
+        let Some(patience) = self.reader.patience() else {
+            return read(self.reader.clone()).await.map_err(closed);
+        };
+        let deadline = Instant::now() + patience;
         loop {
-            for seen in self.see(stores, deadline).await? {
+            for seen in try_join_all(stores.iter().map(|store| see(store, deadline))).await? {
                 match seen {
                     Seen::Present(..) => seen.check_count(self.shards() as u32)?,
                     Seen::Absent => return Err(Error::NoPool { pool: self.pool.to_string() }),
@@ -163,9 +181,13 @@ impl Inspector {
             tokio::time::sleep(AGAIN).await;
         }
     }
+}
 
-    async fn see(&self, stores: &[Store], deadline: Instant) -> Result<Vec<Seen>, Error> {
-        try_join_all(stores.iter().map(|store| see(store, deadline))).await
+/// A pool that was shut down is named as such.
+fn closed(error: Error) -> Error {
+    match error {
+        Error::Store(StoreError::Refused(Refusal::Closed)) => Error::PoolClosed,
+        error => error,
     }
 }
 

@@ -108,7 +108,7 @@ impl<T> DispatchMany<T> {
     /// Keeps the jobs and bytes under way below their limits, and asks the iterator for more as jobs are answered.
     async fn send(self) -> Vec<Result<Ticket>> {
         let Self { node, jobs, how, .. } = self;
-        let (most, most_bytes) = (WINDOW * node.shards(), WINDOW_BYTES * node.shards());
+        let (most, most_bytes) = (WINDOW * node.shards.len(), WINDOW_BYTES * node.shards.len());
         let mut jobs = jobs.enumerate();
         let mut under_way = FuturesUnordered::new();
         let mut bytes = 0;

@@ -1,7 +1,5 @@
 //! Nodes that get no new jobs.
 
-use std::collections::BTreeSet;
-
 use futures::future::try_join_all;
 
 use super::{Node, Shard};
@@ -52,12 +50,6 @@ impl Node {
     /// After a dropped call the cordon may be lifted or not, with several shards also in some only.
     pub async fn uncordon(&self, node: &str) -> Result<(), Error> {
         self.set_cordon(node, false).await
-    }
-
-    /// The names of the cordoned nodes, as this node last heard of them.
-    pub fn cordoned(&self) -> BTreeSet<String> {
-        let of = |shard: &Shard| shard.shared.store.0.members().borrow().cordoned.clone();
-        self.shards.iter().flat_map(of).map(|node| node.to_string()).collect()
     }
 
     async fn set_cordon(&self, node: &str, on: bool) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use crate::model::id::WorkerId;
 use crate::store::{BATCH_MAX, Drain};
 
 impl Node {
-    /// Takes a [worker](Self::workers) of any node out of the ring of its shard. Its node hands its jobs off, and
+    /// Takes a [worker](crate::Inspector::workers) of any node out of the ring of its shard. Its node hands its jobs off, and
     /// removes it for good. Returns when the drain is recorded: from then on the worker gets no new job. Draining a worker
     /// again is fine.
     ///
@@ -40,7 +40,7 @@ impl Node {
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// let workers = node.workers();
+    /// let workers = node.inspect().workers().await?;
     /// node.drain_all(workers.iter().filter(|worker| worker.meta == "old-rack")).await?;
     /// # Ok(())
     /// # }
@@ -77,7 +77,8 @@ impl Node {
     /// # Cancel safety
     /// After a dropped call some of the workers may be drained.
     pub async fn drain_node(&self, name: &str) -> Result<usize, Error> {
-        self.drain_all(self.workers().iter().filter(|worker| worker.node == name)).await
+        let workers = self.inspector.workers().await?;
+        self.drain_all(workers.iter().filter(|worker| worker.node == name)).await
     }
 }
 

@@ -1,17 +1,15 @@
-//! Where the job of a key is: a guess by the ring, the owner by its record, and the jobs that run on this node.
+//! Where the job of a key is: a guess by the ring, and the jobs that run on this node.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
 use super::{Node, Shard};
-use crate::api::listing::JobInfo;
 use crate::core::ring::Ring;
 use crate::error::Error;
 use crate::job::serving::Serving;
-use crate::model::id::{IdError, JobKey, Token, WorkerId};
+use crate::model::id::{IdError, JobKey, WorkerId};
 use crate::model::member::Members;
-use crate::model::record::JobState;
 use crate::model::settings::Settings;
 
 /// The worker that probably owns a key, from [`Node::guess`].
@@ -26,43 +24,11 @@ pub struct Guess {
     pub address: String,
 }
 
-/// The owner of a job, from [`Node::owner`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Owner {
-    /// The worker.
-    pub worker: WorkerId,
-    /// The node that it lives on. `None` while this node has not heard of the worker yet.
-    pub node: Option<String>,
-    /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
-    pub address: String,
-    /// The fencing token of its ownership.
-    pub token: Token,
-    /// [`Assigned`](JobState::Assigned): it will start there. [`Running`](JobState::Running): it was begun there.
-    /// [`Stopping`](JobState::Stopping): it ends there.
-    pub state: JobState,
-}
-
-impl Owner {
-    /// `None` if nobody owns the job.
-    pub(crate) fn of(job: JobInfo, members: &Members) -> Option<Self> {
-        let worker = job.owner?;
-        let address = members.entries.get(&worker).map(|member| member.address.clone());
-        Some(Self {
-            worker,
-            node: job.node,
-            address: address.unwrap_or_default(),
-            token: job.token,
-            state: job.state,
-        })
-    }
-}
-
 impl Node {
     /// The worker that the ring gives this key to. No round trip. `None` while no worker is up.
     ///
     /// It is the owner, but for a job that moves, that waits for its retry, or that failed to start there. The owner
-    /// itself knows: let it look with [`serving`](Self::serving), and ask [`owner`](Self::owner) if it refuses.
+    /// itself knows: let it look with [`serving`](Self::serving), and ask [`Inspector::owner`](crate::Inspector::owner) if it refuses.
     ///
     /// # Errors
     /// The key is not valid.
@@ -73,32 +39,6 @@ impl Node {
     {
         let key = key.try_into().map_err(Into::into)?;
         Ok(self.of(&key).guess(&key))
-    }
-
-    /// The owner of this key's job, from its record in the store. `None` if there is no such job, or nobody owns it: it
-    /// is queued or parked.
-    ///
-    /// ```no_run
-    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// if let Some(owner) = node.owner("acme").await? {
-    ///     println!("{} is at {} under token {}", "acme", owner.address, owner.token);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The key is not valid, the job's record cannot be read, or the store does not answer.
-    ///
-    /// # Cancel safety
-    /// Safe to drop at any time.
-    pub async fn owner<K>(&self, key: K) -> Result<Option<Owner>, Error>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        let key = key.try_into().map_err(Into::into)?;
-        self.reader.owner(key).await
     }
 
     /// The job of this key, if it runs on this node now, and its lease lasts. No round trip. A job counts from the

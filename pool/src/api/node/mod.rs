@@ -11,7 +11,6 @@ mod ends;
 mod health;
 mod joining;
 mod level;
-mod listings;
 mod locating;
 mod notifications;
 mod notifying;
@@ -36,8 +35,7 @@ pub(crate) use calls::PATIENCE;
 pub use dispatching::Dispatch;
 pub use ends::{CloseReport, Shutdown, ShutdownReport};
 pub(crate) use joining::Limit;
-pub use locating::{Guess, Owner};
-pub use notifications::WaitingNotification;
+pub use locating::Guess;
 pub use notifying::NotifyJob;
 pub(crate) use shard::Shard;
 pub(crate) use shard_of::shard_of;
@@ -49,10 +47,8 @@ pub use waiting::Wait;
 use std::sync::Arc;
 
 use crate::api::builder::{Backend, NodeBuilder};
-use crate::api::reader::Reader;
-use crate::api::worker::Worker;
-use crate::error::Error;
-use crate::model::id::{IdError, JobKey};
+use crate::api::inspector::Inspector;
+use crate::model::id::JobKey;
 
 /// One process's part in a pool. It dispatches jobs, routes them, watches workers, and runs workers of its own.
 ///
@@ -80,8 +76,8 @@ use crate::model::id::{IdError, JobKey};
 pub struct Node {
     /// Ordered by their index; never empty.
     pub(crate) shards: Arc<[Shard]>,
-    /// Over the same shards.
-    pub(super) reader: Reader,
+    /// Over the stores of the same shards.
+    inspector: Inspector,
 }
 
 impl Node {
@@ -93,14 +89,11 @@ impl Node {
 
     pub(crate) fn new(shards: impl Into<Arc<[Shard]>>) -> Self {
         let shards = shards.into();
-        let reader = Reader::new(shards.iter().map(Shard::store));
-        Self { shards, reader }
-    }
-
-    /// The pool's name.
-    pub fn pool_name(&self) -> &str {
-        let first = self.shards[0].pool_name();
-        first.split_once('#').map_or(first, |(pool, _)| pool)
+        // The name of a shard is that of its pool, and perhaps `#` and its index.
+        let first = shards[0].pool_name();
+        let pool = first.split_once('#').map_or(first, |(pool, _)| pool);
+        let inspector = Inspector::of_node(pool, shards.iter().map(Shard::store));
+        Self { shards, inspector }
     }
 
     /// The node's name, the same in every shard.
@@ -108,21 +101,10 @@ impl Node {
         self.shards[0].name()
     }
 
-    /// How many shards the pool has.
-    pub fn shards(&self) -> usize {
-        self.shards.len()
-    }
-
-    /// The index of the shard that a key belongs to, from 0.
-    ///
-    /// # Errors
-    /// The key is not valid.
-    pub fn shard_of<K>(&self, key: K) -> Result<usize, IdError>
-    where
-        K: TryInto<JobKey>,
-        K::Error: Into<IdError>,
-    {
-        Ok(shard_of(key.try_into().map_err(Into::into)?.as_bytes(), self.shards.len()))
+    /// Looks at the pool, over the connections of this node: its jobs, workers, figures and schedules, and why a job is
+    /// where it is.
+    pub fn inspect(&self) -> &Inspector {
+        &self.inspector
     }
 
     /// The shard of a key. Without a valid key any shard will do, because each of them refuses the call.
@@ -131,19 +113,5 @@ impl Node {
             ([_, _, ..], Some(key)) => &self.shards[shard_of(key.as_bytes(), self.shards.len())],
             _ => &self.shards[0],
         }
-    }
-
-    /// Removes a worker of this node, like [`Worker::drain`].
-    ///
-    /// # Errors
-    /// [`Error::OtherNode`] for a worker of another node; otherwise as `Worker::drain`.
-    ///
-    /// # Cancel safety
-    /// As `Worker::drain`.
-    pub async fn remove_worker(&self, worker: &Worker) -> Result<(), Error> {
-        if !Arc::ptr_eq(&self.shards, &worker.node().shards) {
-            return Err(Error::OtherNode);
-        }
-        worker.drain().await
     }
 }

@@ -4,7 +4,7 @@ use futures::stream::{self, StreamExt};
 
 use super::calls::PATIENCE;
 use super::{Node, Shard};
-use crate::api::listing::{Cursor, PAGE, Page};
+use crate::api::listing::PAGE;
 use crate::api::parked::{ParkedJob, Unparked};
 use crate::clock;
 use crate::core::input::Command;
@@ -18,33 +18,6 @@ const MOST: usize = 4_096;
 const WINDOW: usize = 128;
 
 impl Node {
-    /// All parked jobs of the pool, with their last errors: they failed too often. Paused jobs are among them, and
-    /// [say so](ParkedJob::paused). The longest parked come first, as
-    /// far as the shards' clocks agree. The listing is read in pages and returned whole: see
-    /// [`parked_page`](Self::parked_page). Jobs whose records cannot be read are left out.
-    ///
-    /// # Errors
-    /// The store does not answer.
-    ///
-    /// # Cancel safety
-    /// Safe to drop at any time.
-    pub async fn parked(&self) -> Result<Vec<ParkedJob>, Error> {
-        self.reader.parked().await
-    }
-
-    /// A page of the pool's parked jobs, in no order: about `limit` of them (1 to 4,096). It follows the page that
-    /// returned `cursor`. Every job that is parked during the whole listing is in some page. It may be in two if the
-    /// pool changes meanwhile. Shards are listed one after the other, and no page has jobs of two shards.
-    ///
-    /// # Errors
-    /// The store does not answer, the cursor names a shard that does not exist, or it is of a former server process.
-    ///
-    /// # Cancel safety
-    /// Safe to drop at any time.
-    pub async fn parked_page(&self, cursor: Option<Cursor>, limit: usize) -> Result<Page<ParkedJob>, Error> {
-        self.reader.parked_page(cursor, limit).await
-    }
-
     /// Retries a parked job as if it had never failed, with its payload, its notifications and its dispatch. Its
     /// attempts count from zero. Returns when this is recorded; the job begins as soon as there is a worker. It works
     /// while accepted jobs may still begin during a shutdown, and not later.
@@ -89,7 +62,7 @@ impl Node {
     ) -> Result<Unparked, Error> {
         let (mut unparked, mut cursor) = (Unparked::default(), None);
         loop {
-            let page = match self.parked_page(cursor.take(), PAGE).await {
+            let page = match self.inspector.parked_page(cursor.take(), PAGE).await {
                 Err(Error::StaleCursor) => continue,
                 page => page?,
             };

@@ -72,7 +72,8 @@ impl Node {
 }
 
 impl Update {
-    /// Updates the job only if it is this dispatch, as [`Node::job`] names it. Each dispatch counts its generations from 0.
+    /// Updates the job only if it is this dispatch, as [`Inspector::job`](crate::Inspector::job) names it.
+    /// Each dispatch counts its generations from 0.
     /// So a caller who expects a generation may also want to name the dispatch that it belongs to.
     pub fn of_dispatch(self, id: DispatchId) -> Self {
         Self { of: Some(id), ..self }

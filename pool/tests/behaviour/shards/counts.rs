@@ -47,7 +47,7 @@ async fn another_number_of_shards_is_refused_and_nothing_is_written(world: World
     let again = world.node("c").await;
     assert!(again.shutdown().drop_queued().await.unwrap().complete);
     let fewer = builder(&world, "d", 2).join().await.unwrap();
-    assert_eq!((fewer.shards(), fewer.jobs().await.unwrap().len()), (2, 0));
+    assert_eq!((fewer.inspect().shards(), fewer.inspect().jobs().await.unwrap().len()), (2, 0));
 }
 
 async fn of_two_numbers_that_come_at_once_one_holds(world: World) {
@@ -55,7 +55,8 @@ async fn of_two_numbers_that_come_at_once_one_holds(world: World) {
         let joins = [2, 3, 2, 3].into_iter().enumerate();
         let joins = joins.map(|(at, count)| builder(&world, &format!("n{round}-{at}"), count).join());
         let joined = futures::future::join_all(joins).await;
-        let held: Vec<_> = joined.iter().filter_map(|joined| Some(joined.as_ref().ok()?.shards())).collect();
+        let held: Vec<_> =
+            joined.iter().filter_map(|joined| Some(joined.as_ref().ok()?.inspect().shards())).collect();
         assert!(!held.is_empty() && held.iter().all(|count| *count == held[0]), "{held:?}");
         let mut pool = None;
         for joined in joined {
@@ -101,7 +102,7 @@ async fn a_single_shard_is_a_pool(world: World) {
     let node = builder(&world, "a", 1).join().await.unwrap();
     node.add_worker(world.recorder.clone()).await.unwrap();
     let keys = world.dispatch(&node, 5).await;
-    assert_eq!((node.shards(), node.pool_name(), node.settings().shard), (1, POOL, None));
+    assert_eq!((node.inspect().shards(), node.inspect().pool_name(), node.settings().shard), (1, POOL, None));
     stop_requested(&world, &keys);
     assert!(node.shutdown().await.unwrap().complete);
     let tombstone = format!("tenure:{{{POOL}}}:pool");
@@ -135,7 +136,10 @@ async fn a_pool_by_itself_of_the_same_name_is_another_one() {
         assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     }
     let plain = Node::builder(POOL, world.backend()).assume_fresh(true).join().await.unwrap();
-    assert_eq!((plain.jobs().await.unwrap(), plain.workers()), (vec![], vec![]));
+    assert_eq!(
+        (plain.inspect().jobs().await.unwrap(), plain.inspect().workers().await.unwrap()),
+        (vec![], vec![])
+    );
     assert!(plain.shutdown().await.unwrap().complete);
     all_run(&world, &sharded, &keys, "").await;
     world.assert_clean();

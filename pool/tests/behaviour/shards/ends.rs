@@ -110,7 +110,8 @@ async fn a_shutdown_is_hastened_in_all_shards(world: World) {
 /// A node with a job of the last shard. The job ends only when it is told to, and must be stopped.
 async fn slow_in_the_last_shard(world: &World) -> (Node, String, Arc<SlowEnd>) {
     let node = world.node("a").await;
-    let key = (0..100).map(|i| format!("slow-{i}")).find(|key| node.shard_of(key).unwrap() == 2).unwrap();
+    let key =
+        (0..100).map(|i| format!("slow-{i}")).find(|key| node.inspect().shard_of(key).unwrap() == 2).unwrap();
     let slow = Arc::new(SlowEnd::default());
     let ends = slow.clone();
     node.add_worker(world.recorder.acting(move |_| Act::EndWhenTold(ends.clone()))).await.unwrap();
@@ -164,9 +165,9 @@ async fn the_next_node_to_join_ends_an_abandoned_shutdown(world: World) {
     node.abandon();
     node.closed().await;
     let (again, _) = node_with_worker(&world, "b").await;
-    assert_eq!(again.jobs().await.unwrap(), []);
+    assert_eq!(again.inspect().jobs().await.unwrap(), []);
     assert!(again.shutdown().await.unwrap().complete);
-    assert_eq!(builder(&world, "d", 2).join().await.unwrap().shards(), 2);
+    assert_eq!(builder(&world, "d", 2).join().await.unwrap().inspect().shards(), 2);
 }
 
 async fn a_dropped_handle_closes_all_shards(world: World) {
@@ -174,6 +175,7 @@ async fn a_dropped_handle_closes_all_shards(world: World) {
     let keys = world.dispatch(&a, 30).await;
     drop((a, worker));
     all_run(&world, &b, &keys, "a").await;
-    eventually(PATIENCE, "the workers to be gone", async || b.workers().len() == 3).await;
+    eventually(PATIENCE, "the workers to be gone", async || b.inspect().workers().await.unwrap().len() == 3)
+        .await;
     world.assert_clean();
 }

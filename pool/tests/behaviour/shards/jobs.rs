@@ -28,12 +28,12 @@ impl Payload for Feed {
 
 async fn a_job_lives_its_life_in_the_shard_of_its_key(world: World) {
     let ((a, _), b) = (node_with_worker(&world, "a").await, world.node("b").await);
-    assert_eq!((a.name(), a.shards(), a.settings().worker_ttl), ("a", 3, Duration::from_secs(10)));
+    assert_eq!((a.name(), a.inspect().shards(), a.settings().worker_ttl), ("a", 3, Duration::from_secs(10)));
     let mut seen = [false; SHARDS as usize];
     for i in 0..12 {
         let key = format!("user:{i}");
-        let shard = a.shard_of(&key).unwrap();
-        assert_eq!(b.shard_of(&key).unwrap(), shard);
+        let shard = a.inspect().shard_of(&key).unwrap();
+        assert_eq!(b.inspect().shard_of(&key).unwrap(), shard);
         seen[shard] = true;
         world.dispatch_one(&b, &key).await;
         if let Home::Redis(_) = &world.home {
@@ -45,8 +45,8 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(world: World) {
                 .unwrap();
             assert!(stored, "{key} in {shard}");
         }
-        assert_eq!(a.job(&key).await.unwrap().unwrap().key.to_string(), key);
-        assert_eq!(a.payload(&key).await.unwrap().unwrap(), format!("payload of {key}"));
+        assert_eq!(a.inspect().job(&key).await.unwrap().unwrap().key.to_string(), key);
+        assert_eq!(a.inspect().payload(&key).await.unwrap().unwrap(), format!("payload of {key}"));
         assert!(matches!(a.dispatch((&key, "")).await, Err(DispatchError::JobExists { .. })));
         a.ensure((&key, "")).await.unwrap();
         a.notify(&key, "hello").await.unwrap();
@@ -56,7 +56,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(world: World) {
         assert!(matches!(b.wait(&ticket).await, Err(DispatchError::Unknown)));
         stop_requested(&world, std::slice::from_ref(&key));
         b.stop_job(&key).until_stopped().await.unwrap();
-        assert!(a.job(&key).await.unwrap().is_none());
+        assert!(a.inspect().job(&key).await.unwrap().is_none());
         assert!(matches!(b.stop_job(&key).await, Err(Error::JobNotFound(_))));
         let ticket = a.submit((&key, "")).id(&id).await.unwrap();
         b.wait(&b.ticket(&key, &id).unwrap()).await.unwrap();
@@ -68,7 +68,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(world: World) {
     a.dispatch(JobSpec::typed("typed too", &Feed { url: "x".into() })).await.unwrap();
     a.submit(JobSpec::new("plain", "")).await.unwrap();
     a.ensure(JobSpec::new("plain", "")).await.unwrap();
-    assert_eq!(a.jobs().await.unwrap().len(), 3);
+    assert_eq!(a.inspect().jobs().await.unwrap().len(), 3);
 }
 
 async fn a_batch_is_answered_in_its_order_whatever_the_shards(world: World) {
@@ -102,7 +102,7 @@ async fn invalid_input_is_refused_before_anything_is_written(world: World) {
     assert!(matches!(node.stop_job("").await, Err(Error::Name(_))));
     assert!(matches!(node.notify("", "").await, Err(Error::Name(_))));
     assert!(matches!(node.unpark("").await, Err(Error::Name(_))));
-    assert!(node.shard_of("").is_err());
+    assert!(node.inspect().shard_of("").is_err());
     for shards in [0, 1_025] {
         match builder(&world, "b", shards).join().await {
             Err(Error::Setting(setting)) => assert_eq!(setting.name, "shards"),

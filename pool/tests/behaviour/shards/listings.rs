@@ -25,15 +25,15 @@ async fn an_inspector_finds_the_shards(world: World) {
     let keys = world.dispatch(&node, 60).await;
     let seen = Inspector::open(POOL, world.backend()).await.unwrap();
     assert_eq!((seen.pool_name(), seen.shards()), (POOL, SHARDS as usize));
-    assert_eq!(seen.jobs().await.unwrap(), node.jobs().await.unwrap());
-    assert_eq!(seen.workers().await.unwrap(), node.workers());
+    assert_eq!(seen.jobs().await.unwrap(), node.inspect().jobs().await.unwrap());
+    assert_eq!(seen.workers().await.unwrap(), node.inspect().workers().await.unwrap());
     let nodes = seen.nodes().await.unwrap();
     assert_eq!((nodes.len(), nodes[0].workers.len()), (1, SHARDS as usize));
     let streamed = seen.job_stream().map(|job| job.unwrap().key.to_string()).collect::<BTreeSet<_>>().await;
     assert_eq!(streamed, keys.iter().cloned().collect());
     for key in &keys[..10] {
-        assert_eq!(seen.shard_of(key).unwrap(), node.shard_of(key).unwrap());
-        assert_eq!(seen.job(key).await.unwrap(), node.job(key).await.unwrap());
+        assert_eq!(seen.shard_of(key).unwrap(), node.inspect().shard_of(key).unwrap());
+        assert_eq!(seen.job(key).await.unwrap(), node.inspect().job(key).await.unwrap());
         assert!(seen.owner(key).await.unwrap().is_some());
     }
     let figures = seen.figures().await.unwrap();
@@ -51,12 +51,13 @@ async fn every_job_is_listed_once(world: World) {
     let (node, _) = node_with_worker(&world, "a").await;
     let mut keys = world.dispatch(&node, 60).await;
     keys.sort();
-    let listed: Vec<_> = node.jobs().await.unwrap().iter().map(|job| job.key.to_string()).collect();
+    let listed: Vec<_> = node.inspect().jobs().await.unwrap().iter().map(|job| job.key.to_string()).collect();
     assert_eq!(listed, keys, "in order");
     let (mut paged, mut cursor, mut shards) = (Vec::new(), None::<Cursor>, BTreeSet::new());
     loop {
-        let page = node.jobs_page(cursor, 5).await.unwrap();
-        let of: BTreeSet<_> = page.items.iter().map(|job| node.shard_of(&job.key).unwrap()).collect();
+        let page = node.inspect().jobs_page(cursor, 5).await.unwrap();
+        let of: BTreeSet<_> =
+            page.items.iter().map(|job| node.inspect().shard_of(&job.key).unwrap()).collect();
         assert!(of.len() <= 1, "a page has jobs of one shard");
         shards.extend(of);
         paged.extend(page.items.iter().map(|job| job.key.to_string()));
@@ -66,10 +67,11 @@ async fn every_job_is_listed_once(world: World) {
     }
     paged.sort();
     assert_eq!((paged, shards.len()), (keys.clone(), 3));
-    let mut streamed: Vec<_> = node.job_stream().map(|job| job.unwrap().key.to_string()).collect().await;
+    let mut streamed: Vec<_> =
+        node.inspect().job_stream().map(|job| job.unwrap().key.to_string()).collect().await;
     streamed.sort();
     assert_eq!(streamed, keys);
-    let refused = node.jobs_page(Some("3:0".parse().unwrap()), 5).await;
+    let refused = node.inspect().jobs_page(Some("3:0".parse().unwrap()), 5).await;
     assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     node.abandon();
 }
@@ -87,13 +89,14 @@ async fn parked_jobs_of_all_shards_are_listed_and_tried_again(world: World) {
     for key in &keys {
         node.submit((key, "")).restart(RestartPolicy::OnFailure).await.unwrap();
     }
-    eventually(PATIENCE, "all to be parked", async || node.parked().await.unwrap().len() == 12).await;
-    let parked = node.parked().await.unwrap();
+    eventually(PATIENCE, "all to be parked", async || node.inspect().parked().await.unwrap().len() == 12)
+        .await;
+    let parked = node.inspect().parked().await.unwrap();
     assert!(parked.is_sorted_by_key(|job| job.since));
     assert!(parked.iter().all(|job| job.error.contains("no route")));
     let (mut paged, mut cursor) = (BTreeSet::new(), None);
     loop {
-        let page = node.parked_page(cursor, 2).await.unwrap();
+        let page = node.inspect().parked_page(cursor, 2).await.unwrap();
         paged.extend(page.items.into_iter().map(|job| job.key.to_string()));
         cursor = page.next;
         if cursor.is_none() {
@@ -106,7 +109,7 @@ async fn parked_jobs_of_all_shards_are_listed_and_tried_again(world: World) {
         node.unpark(key).await.unwrap();
     }
     eventually(PATIENCE, "all to run", async || {
-        node.jobs().await.unwrap().iter().filter(|job| job.state == JobState::Running).count() == 12
+        node.inspect().jobs().await.unwrap().iter().filter(|job| job.state == JobState::Running).count() == 12
     })
     .await;
 }

@@ -60,10 +60,10 @@ fn stop_requested(world: &World, keys: &[String]) {
 /// Waits until every one of these jobs runs, on any worker except this node's.
 async fn all_run(world: &World, node: &Node, keys: &[String], but_on: &str) {
     eventually(PATIENCE, "every job to run", async || {
-        let workers = node.workers();
-        let jobs = node.jobs().await.unwrap_or_default();
+        let workers = node.inspect().workers().await.unwrap();
+        let jobs = node.inspect().jobs().await.unwrap_or_default();
         let good = |job: &&JobInfo| {
-            let shard = node.shard_of(&job.key).unwrap();
+            let shard = node.inspect().shard_of(&job.key).unwrap();
             let owner = workers.iter().find(|w| w.shard == shard && Some(w.id) == job.owner);
             job.state == JobState::Running && owner.is_some_and(|w| w.node != but_on)
         };

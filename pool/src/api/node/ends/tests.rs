@@ -54,7 +54,7 @@ async fn no_other_pool_is_hastened_than_the_one_that_was_seen() {
     let is_closing = async || part.look(1).await.unwrap().unwrap().1;
     eventually(PATIENCE, "the shutdown", is_closing).await;
     assert!(!part.hasten(Incarnation(seen.0 - 1)).await.unwrap(), "another pool");
-    assert_eq!(node.jobs().await.unwrap().len(), 1);
+    assert_eq!(node.inspect().jobs().await.unwrap().len(), 1);
     assert!(part.hasten(seen).await.unwrap());
     assert!(ends.await.unwrap().unwrap().complete);
     assert!(!part.hasten(seen).await.unwrap(), "it has ended");

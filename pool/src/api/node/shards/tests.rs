@@ -84,7 +84,8 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
     let store = MemoryStore::new();
     let a = builder(&store, 3).join().await.unwrap();
     let _b = builder(&store, 3).name("b").join().await.unwrap();
-    let key = (0..100).map(|i| format!("job-{i}")).find(|key| a.shard_of(key).unwrap() == 2).unwrap();
+    let key =
+        (0..100).map(|i| format!("job-{i}")).find(|key| a.inspect().shard_of(key).unwrap() == 2).unwrap();
     a.submit((&key, "")).await.unwrap();
     let asked = a.shards[0].shut_down(ShutdownMode::Closing(PATIENCE * 10), SHORT).await.unwrap();
     assert!(!asked.complete);
@@ -101,7 +102,7 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
         panic!("{:?} {:?}", flag(0), flag(2))
     };
     assert!(deadline_ms.abs_diff(first) < 60_000, "{deadline_ms} {first}");
-    assert!(a.job(&key).await.unwrap().is_some(), "it still waits");
+    assert!(a.inspect().job(&key).await.unwrap().is_some(), "it still waits");
     let report = a.shutdown().drop_queued().within(PATIENCE).await.unwrap();
     assert!(report.complete);
 }
@@ -144,7 +145,7 @@ async fn a_lost_first_shard_keeps_the_number_of_shards() {
             joined => panic!("{joined:?}"),
         }
     }
-    assert_eq!(builder(&store, 3).join().await.unwrap().shards(), 3);
+    assert_eq!(builder(&store, 3).join().await.unwrap().inspect().shards(), 3);
 }
 
 /// A worker that died holds up the last shard, and the first one is shut down meanwhile.
@@ -176,7 +177,7 @@ async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     flag(store.shard(0)).await;
     let refused = joined.await.unwrap();
     assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
-    assert_eq!(joining("c").join().await.unwrap().jobs().await.unwrap(), []);
+    assert_eq!(joining("c").join().await.unwrap().inspect().jobs().await.unwrap(), []);
 }
 
 /// A shutdown has ended the second shard, waits for a job in the third, and has not reached the first.
@@ -273,7 +274,7 @@ async fn a_refusal_by_one_shard_is_undone_in_the_others() {
     pool.shards[1].close_within(PATIENCE).await.unwrap();
     let refused = pool.add_worker(counting(&running)).await;
     assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
-    assert_eq!(pool.workers(), []);
+    assert_eq!(pool.inspect().workers().await.unwrap(), []);
     let asked = Arc::new(AtomicUsize::new(0));
     let planner = {
         let asked = asked.clone();
@@ -334,7 +335,7 @@ async fn a_join_of_several_shards_keeps_to_its_time() {
         Err(Error::NotJoined { within, .. }) => assert_eq!(within, timeout),
         joined => panic!("{joined:?}"),
     }
-    assert_eq!(joining().name("b").join().await.unwrap().shards(), 3);
+    assert_eq!(joining().name("b").join().await.unwrap().inspect().shards(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
