@@ -45,7 +45,7 @@ pub use backoff::Backoff;
 pub use blocking::Blocking;
 pub use class::Class;
 pub use client::{Client, ClientBuilder};
-pub use clock::{follows_a_test, since_boot, suspended};
+pub use clock::{follows_a_test, since_boot};
 pub use connection::Connection;
 pub use error::Error;
 pub use keyed::{KeyedScript, ScriptFile};

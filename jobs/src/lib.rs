@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+mod core;
 #[cfg(feature = "cron")]
 mod cron;
 mod data;

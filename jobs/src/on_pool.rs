@@ -10,9 +10,6 @@ use crate::api::worker::{Ownership, WorkerBuilder};
 use crate::error::BoxError;
 use crate::model::id::{GroupName, JobId};
 
-/// How long a job in hand may go on when its key moves.
-pub(crate) const GRACE: Duration = Duration::from_secs(5);
-
 /// The handler of a pool's worker that takes, for each key, the jobs of the group of that name. `make` builds the worker
 /// of jobs without starting it: for one pinned queue ([`Queue::pinned`](crate::Queue::pinned)), with a handler that holds the
 /// key's state in memory.

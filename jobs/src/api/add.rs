@@ -15,8 +15,8 @@ use super::queue::{kept, millis};
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{GroupName, InvalidName, JobId, QueueName};
-use crate::runtime::adder::Request;
-use crate::runtime::execution::Execution;
+use crate::runtime::batcher::Request;
+use crate::runtime::handle::Handle;
 use crate::store::{AddMode, AddReply, Kind, NewJob};
 
 /// The most look-ups of a job.
@@ -81,7 +81,7 @@ struct Draft {
     body: Bytes,
     kind: Kind,
     unique: Unique,
-    parent: Option<Arc<Execution>>,
+    parent: Option<Arc<Handle>>,
     lookups: Vec<String>,
     delay: Option<Duration>,
     life: Option<Duration>,
@@ -247,7 +247,7 @@ impl<'a> Add<'a> {
         }
     }
 
-    pub(crate) fn child_of(self, parent: &Arc<Execution>) -> Self {
+    pub(crate) fn child_of(self, parent: &Arc<Handle>) -> Self {
         self.with(|draft| {
             draft.kind.parent = Some(parent.id.clone());
             draft.kind.correlation.clone_from(&parent.record.correlation);
@@ -306,7 +306,7 @@ impl<'a> Add<'a> {
 pub(crate) async fn add_all(
     jobs: &Jobs,
     mode: AddMode,
-    parent: Option<Arc<Execution>>,
+    parent: Option<Arc<Handle>>,
     new: Vec<NewJob>,
 ) -> Result<Vec<AddReply>, Error> {
     let taken = |job: &&NewJob| job.kind.parent.is_none() && job.id.is_a_childs();
@@ -315,7 +315,7 @@ pub(crate) async fn add_all(
         return Err(Error::ChildsId(job.id.clone()));
     }
     let (reply, answer) = oneshot::channel();
-    jobs.shared.adder.send(Request { mode, parent, jobs: new, reply }).map_err(|_| Error::Closed)?;
+    jobs.shared.batcher.send(Request { mode, parent, jobs: new, reply }).map_err(|_| Error::Closed)?;
     answer.await.map_err(|_| Error::Closed)?
 }
 

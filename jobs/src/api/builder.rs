@@ -15,10 +15,10 @@ use super::queue::Queue;
 use crate::error::Error;
 use crate::model::id::{NodeName, QueueName, SetName};
 use crate::model::queue::Settings;
-use crate::runtime::hearer::{self, Ears};
-use crate::runtime::keeper::{self, Keeper};
+use crate::runtime::driver::Driver;
+use crate::runtime::handle::Handles;
 use crate::runtime::link::{In, Link};
-use crate::runtime::{adder, ticker};
+use crate::runtime::{batcher, ticker};
 use crate::store::{Breakage, Declare, MemoryStore, ReadFigures, RedisStore, Store, StoreError};
 
 /// How long joining waits for the node's subscription.
@@ -128,12 +128,16 @@ impl JobsBuilder {
             Backend::Memory(store) if follows_a_test() => (Arc::new(store), Thread::here()),
             Backend::Memory(store) => (Arc::new(store), own_thread()?),
             #[cfg(feature = "sim")]
-            Backend::Given(store) => (store, Thread::here()),
+            Backend::Given(store) => {
+                tenure_connection::paused::follow_if_paused();
+                (store, Thread::here())
+            }
         };
         let link = Link::new(store, &set, node.clone(), self.breakage);
         let own = link.apart();
-        let (adder, requests) = mpsc::unbounded_channel();
-        let (ears, keeper, tick) = (Ears::default(), Keeper::default(), Arc::new(Notify::new()));
+        let ((batcher, requests), (driver, messages)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let (handles, tick) = (Handles::default(), Arc::new(Notify::new()));
         // This call finds the set, or makes it. Later calls need not.
         link.call_within(super::jobs::PATIENCE, &ReadFigures(Vec::new())).await?;
         for (name, settings) in declared {
@@ -141,10 +145,10 @@ impl JobsBuilder {
         }
 
         let (hears, heard) = oneshot::channel();
-        thread.spawn(adder::run(own.clone(), requests));
-        thread.spawn(hearer::run(own.clone(), ears.clone(), keeper.clone(), tick.clone(), hears));
+        let engine = Driver::new(own.clone(), handles.clone(), driver.clone(), tick.clone(), hears);
+        thread.spawn(batcher::run(own.clone(), requests));
+        thread.spawn(engine.run(messages));
         thread.spawn(ticker::run(own.clone(), tick));
-        thread.spawn(keeper::run(own.clone(), keeper.clone()));
         // A node that cannot hear yet works all the same: it looks for itself. One that may not is told.
         if let Ok(Ok(Err(error))) = tokio::time::timeout(HEARS, heard).await {
             own.closed().cancel();
@@ -154,12 +158,13 @@ impl JobsBuilder {
             link,
             own,
             thread,
-            adder,
-            ears,
-            keeper,
+            batcher,
+            driver,
+            #[cfg(feature = "test-util")]
+            handles,
             configs,
             flows: self.flows,
-            workers: AtomicU64::default(),
+            numbers: AtomicU64::default(),
             failures: Mutex::default(),
             warned: Mutex::default(),
             lanes: Mutex::default(),

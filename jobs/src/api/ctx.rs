@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::model::id::{JobId, QueueName, Token};
 use crate::model::record::Record;
 use crate::runtime::attesting::Behind;
-use crate::runtime::execution::Execution;
+use crate::runtime::handle::Handle;
 #[cfg(feature = "cron")]
 use crate::store::Data;
 use crate::store::{Settle, SettleJobs, SettleReply, Settling};
@@ -31,7 +31,7 @@ pub struct Ctx {
 
 struct Shared {
     jobs: Jobs,
-    execution: Arc<Execution>,
+    execution: Arc<Handle>,
     /// Saves one thing at a time.
     saving: tokio::sync::Mutex<()>,
 }
@@ -47,11 +47,11 @@ pub struct Alive {
 }
 
 impl Ctx {
-    pub(crate) fn new(jobs: Jobs, execution: Arc<Execution>) -> Self {
+    pub(crate) fn new(jobs: Jobs, execution: Arc<Handle>) -> Self {
         Self { shared: Arc::new(Shared { jobs, execution, saving: tokio::sync::Mutex::new(()) }) }
     }
 
-    pub(super) fn execution(&self) -> &Execution {
+    pub(super) fn execution(&self) -> &Handle {
         &self.shared.execution
     }
 
@@ -220,7 +220,7 @@ impl Ctx {
         let replies = jobs.call_once(&jobs.shared.link, step).await?;
         let reply = replies.into_iter().next().unwrap_or(SettleReply::Halt);
         if matches!(reply, SettleReply::Halt | SettleReply::Bad) {
-            jobs.shared.keeper.halt(&execution.id, execution.token);
+            execution.halted();
             return Err(Error::Halted(execution.id.clone()));
         }
         execution.beat();

@@ -22,14 +22,15 @@ use super::handle::QueueHandle;
 use super::outcome::IntoOutcome;
 use super::queue::Queue;
 use super::worker::{Handler, WorkerBuilder};
+use crate::core::execution::Execution;
+use crate::core::filling::one_call;
 use crate::data;
 use crate::error::{BoxError, Error};
 use crate::model::id::{JobId, NodeName, QueueName};
-use crate::runtime::adder::Request as Adding;
-use crate::runtime::execution::Execution;
-use crate::runtime::filling::one_call;
-use crate::runtime::hearer::Ears;
-use crate::runtime::keeper::Keeper;
+use crate::runtime::batcher::Request as Adding;
+use crate::runtime::driver::Message;
+#[cfg(feature = "test-util")]
+use crate::runtime::handle::Handles;
 use crate::runtime::link::{Call, Link};
 #[cfg(feature = "cron")]
 use crate::store::ReadTime;
@@ -57,12 +58,13 @@ pub(crate) struct Shared {
     /// For what runs on the node's thread.
     pub(crate) own: Link,
     pub(crate) thread: Thread,
-    pub(crate) adder: mpsc::UnboundedSender<Adding>,
-    pub(crate) ears: Ears,
-    pub(crate) keeper: Keeper,
+    pub(crate) batcher: mpsc::UnboundedSender<Adding>,
+    pub(crate) driver: mpsc::UnboundedSender<Message>,
+    #[cfg(feature = "test-util")]
+    pub(crate) handles: Handles,
     pub(crate) configs: HashMap<QueueName, Queue>,
     pub(crate) flows: Vec<Flow>,
-    pub(crate) workers: AtomicU64,
+    pub(crate) numbers: AtomicU64,
     pub(crate) failures: Mutex<Failures>,
     /// When it last warned of a flow that it does not know.
     pub(crate) warned: Mutex<Option<Instant>>,
@@ -122,8 +124,14 @@ impl Jobs {
         failures.add(execution.record.queue.as_str(), cause, Instant::now())
     }
 
-    pub(crate) fn next_worker(&self) -> u64 {
-        self.shared.workers.fetch_add(1, Ordering::Relaxed)
+    /// Tells the driver something. A driver that is gone has nothing left to do.
+    pub(crate) fn tell(&self, message: Message) {
+        let _ = self.shared.driver.send(message);
+    }
+
+    /// A number that nothing else on this node has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.shared.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The present time by which delays count, ms.
@@ -151,7 +159,7 @@ impl Jobs {
         }
         let free = self.lanes().pop();
         let mut lane =
-            free.unwrap_or_else(|| Lane::new(self.shared.link.lane(&format!("call{}", self.next_worker()))));
+            free.unwrap_or_else(|| Lane::new(self.shared.link.lane(&format!("call{}", self.next_number()))));
         let answer = link.call_within(PATIENCE, &step(lane.clone())).await?;
         lane.advance();
         self.lanes().push(lane);
@@ -369,16 +377,16 @@ impl Jobs {
 
     /// Ends this node as a crash would: no job of the node ends in the store, and no handler hears of anything. For
     /// tests.
-    #[cfg(any(feature = "sim", feature = "test-util"))]
+    #[cfg(feature = "test-util")]
     pub fn abandon(&self) {
         self.shared.thread.stop();
-        self.shared.keeper.abort_all();
+        self.shared.handles.abort_all();
     }
 
     /// Whether an execution of this node has so much time until it is aborted for its lease, by the node's clock: for tests.
     #[cfg(feature = "sim")]
     pub fn has_time(&self, id: &JobId, token: crate::Token, time: Duration) -> bool {
-        self.shared.keeper.has_time(id, token, time)
+        self.shared.handles.has_time(&(id.clone(), token), time)
     }
 
     /// Ends the node: its workers that are still there lose their jobs to other nodes when their leases end. Close the

@@ -10,7 +10,7 @@ use super::watch::Watch;
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::runtime::attesting::Behind;
-use crate::runtime::execution::Execution;
+use crate::runtime::handle::Handle;
 use crate::store::{Ends, ListJobs, Listing, MOST, PeekJobs, Peeked, StoreError};
 
 impl Jobs {
@@ -58,7 +58,7 @@ impl Jobs {
     /// Jobs as they are, as many as one answer has. An execution that reads is made known to the data before.
     async fn peek(
         &self,
-        reader: Option<&Arc<Execution>>,
+        reader: Option<&Arc<Handle>>,
         ends: &Ends,
         ids: &[JobId],
     ) -> Result<Vec<Option<Peeked>>, Error> {
@@ -69,7 +69,7 @@ impl Jobs {
     /// is read anew.
     async fn whole(
         &self,
-        reader: Option<&Arc<Execution>>,
+        reader: Option<&Arc<Handle>>,
         id: &JobId,
         mut peeked: Peeked,
     ) -> Result<Option<Peeked>, Error> {
@@ -87,7 +87,7 @@ impl Jobs {
     }
 
     /// The job of an execution as it is; `None` when it is gone.
-    pub(super) async fn own(&self, reader: &Arc<Execution>) -> Result<Option<JobView>, Error> {
+    pub(super) async fn own(&self, reader: &Arc<Handle>) -> Result<Option<JobView>, Error> {
         let (id, by) = (&reader.id, Some(reader));
         let found = self.peek(by, &Ends::With, std::slice::from_ref(id)).await?.pop().flatten();
         let Some(found) = found else { return Ok(None) };

@@ -11,11 +11,12 @@ use tokio::time::Instant;
 use super::jobs::{Jobs, PATIENCE};
 use super::notes::Notes;
 use super::view::Ended;
+use crate::core::effect::Heard;
 use crate::data;
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::record::State;
-use crate::runtime::hearer::Heard;
+use crate::runtime::driver::Message;
 use crate::store::{Ends, PeekJobs, Seen, WatchJobs, Watching};
 
 /// A job that is followed is looked at so often, in case that a message was lost.
@@ -70,6 +71,8 @@ impl Change {
 /// A job that is followed, from [`Jobs::watch`].
 pub struct Watch {
     jobs: Jobs,
+    /// Its number on the node.
+    subscriber: u64,
     id: JobId,
     heard: mpsc::UnboundedReceiver<Heard>,
     /// When it is looked at next: also what a call has not come to see.
@@ -86,10 +89,13 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
-        let (heard, number) = jobs.shared.ears.watch(&id);
+        let ((told, heard), (watches, call)) = (mpsc::unbounded_channel(), oneshot::channel());
+        let subscriber = jobs.next_number();
+        jobs.tell(Message::Watch(subscriber, id.clone(), told, watches));
         // From here on a drop takes the subscription back.
         let mut watch = Self {
             jobs,
+            subscriber,
             id,
             heard,
             look_at: Instant::now() + LOOK,
@@ -100,6 +106,7 @@ impl Watch {
             result: Bytes::new(),
             notes: Bytes::new(),
         };
+        let number = call.await.map_err(|_| Error::Closed)?;
         let (node, ids) = (watch.jobs.node().clone(), vec![watch.id.clone()]);
         let seen = watch.jobs.call(&WatchJobs { node, watching: Watching::Begin, number, ids }).await?;
         let Some(Some(Seen { record, body, result, notes })) = seen.into_iter().next() else {
@@ -267,16 +274,7 @@ async fn look(
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.heard.close();
-        let (link, ears, id) = (self.jobs.shared.own.clone(), self.jobs.shared.ears.clone(), self.id.clone());
-        self.jobs.shared.thread.spawn(async move {
-            let Some(number) = ears.unwatched(&id) else { return };
-            let (node, ids) = (link.node().clone(), vec![id]);
-            let off = WatchJobs { node, watching: Watching::End, number, ids };
-            if let Err(error) = link.call_within(LOOK, &off).await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "a job goes on to be watched");
-            }
-        });
+        self.jobs.tell(Message::Unsubscribe(self.subscriber));
     }
 }
 

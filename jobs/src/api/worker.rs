@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
-use tokio::runtime::Handle;
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,16 +20,20 @@ use super::ctx::Ctx;
 use super::jobs::Jobs;
 use super::outcome::{IntoOutcome, Made, Onward, Outcome};
 use super::queue::{Queue, millis};
+use crate::core::execution::Execution;
+use crate::core::input::{Owner, Plan};
 use crate::data;
 use crate::error::{BoxError, Error, Fatal};
 use crate::model::id::{GroupName, InvalidName, QueueName};
-use crate::runtime::execution::{Event, Execution};
-use crate::runtime::keeper::Keeper;
-use crate::runtime::taker::{Order, Owner, Plan, Runner, Taker};
+use crate::runtime::driver::{Local, Message, Right, Runner};
+use crate::runtime::handle::Handle;
 use crate::store::{Data, Settle};
 
 /// How long the ends of jobs that are given back may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a job in hand of a pinned group may go on when its key moves.
+#[cfg(feature = "pool")]
+const GRACE: Duration = Duration::from_secs(5);
 /// How long a job of a flow that its node does not know waits for another node.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// The longest text of an error that is kept.
@@ -106,7 +110,7 @@ impl WorkerBuilder {
             slots: 16,
             in_batches: false,
             #[cfg(feature = "pool")]
-            grace: crate::on_pool::GRACE,
+            grace: GRACE,
             owner: None,
         }
     }
@@ -153,28 +157,20 @@ impl WorkerBuilder {
                 return Err(Error::Setting("an owner takes from one queue, which is pinned"));
             }
             Some(Ownership { group, token, lasts }) => {
-                let (queue, over) = (queues[0].clone(), CancellationToken::new());
-                Some(Owner { queue, group: group?, token, lasts, over })
+                let owner = Owner { queue: queues[0].clone(), group: group?, token };
+                Some((owner, Right { lasts, over: CancellationToken::new() }))
             }
         };
-        let over = owner.as_ref().map(|owner| owner.over.clone());
-        let handlers = over.is_some().then(TaskTracker::new);
-        let runner = runner(jobs.clone(), self.handler, Handle::current(), handlers.clone());
+        let (owner, right) = owner.unzip();
+        let over = right.as_ref().map(|right| right.over.clone());
+        let owned = over.map(|over| Owned { over, handlers: TaskTracker::new() });
+        let handlers = owned.as_ref().map(|owned| owned.handlers.clone());
+        let runner = runner(jobs.clone(), self.handler, Runtime::current(), handlers);
         let slots = if owner.is_some() { 1 } else { self.slots };
         jobs.shared.own.works_on(&queues);
-        let plan = Plan { queues, slots, runner, owner };
-        let number = jobs.next_worker();
-        let (orders, receiver) = mpsc::unbounded_channel();
-        let parts = (jobs.shared.own.clone(), jobs.shared.keeper.clone(), jobs.shared.ears.clone());
-        let taker = Taker::new(parts, plan, number, receiver);
-        let owned = over.zip(handlers).map(|(over, handlers)| Owned {
-            over,
-            handlers,
-            keeper: jobs.shared.keeper.clone(),
-            events: taker.events(),
-        });
-        jobs.shared.thread.spawn(taker.run());
-        Ok(Worker { orders, owned })
+        let (number, driver) = (jobs.next_number(), jobs.shared.driver.clone());
+        jobs.tell(Message::Worker(number, Plan { queues, slots, owner }, Local::new(runner, right)));
+        Ok(Worker { number, driver, owned })
     }
 }
 
@@ -188,29 +184,27 @@ impl fmt::Debug for WorkerBuilder {
 /// A worker. When this is dropped it takes no more jobs, and ends with those that run.
 #[derive(Debug)]
 pub struct Worker {
-    orders: mpsc::UnboundedSender<Order>,
+    number: u64,
+    driver: mpsc::UnboundedSender<Message>,
     owned: Option<Owned>,
 }
 
-/// The means to end the handlers of a worker that owns a group, also while Redis is away.
+/// What is known of the handlers of a worker that owns a group.
+#[derive(Debug)]
 struct Owned {
     #[cfg_attr(not(feature = "pool"), expect(dead_code, reason = "whoever owns a group waits for it"))]
     over: CancellationToken,
     handlers: TaskTracker,
-    keeper: Keeper,
-    events: mpsc::UnboundedSender<Event>,
-}
-
-impl fmt::Debug for Owned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owned").finish_non_exhaustive()
-    }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The group may have another owner at once.
-        self.abort();
+        if self.owned.is_some() {
+            // The group may have another owner at once.
+            drop(self.give_back());
+        }
+        // A driver that is gone runs nothing.
+        let _ = self.driver.send(Message::Unowned(self.number));
     }
 }
 
@@ -224,21 +218,21 @@ pub struct CloseReport {
 }
 
 impl Worker {
-    /// Ends the handlers of a worker that owns a group, and gives their jobs back.
-    fn abort(&self) {
-        if let Some(owned) = &self.owned {
-            // A taker that is gone runs nothing.
-            let _ = self.orders.send(Order::GiveBack(oneshot::channel().0));
-            owned.keeper.give_back(&owned.events);
-            owned.handlers.close();
-        }
+    /// Ends the handlers, and gives their jobs back, also while Redis is away. The answer is how many there were; no job
+    /// begins after the answer.
+    fn give_back(&self) -> oneshot::Receiver<usize> {
+        let (done, given_back) = oneshot::channel();
+        // A driver that is gone runs nothing.
+        let _ = self.driver.send(Message::GiveBack(self.number, done));
+        given_back
     }
 
-    /// The same, and waits until they are gone.
+    /// The same, and waits until the handlers are gone.
     #[cfg(feature = "pool")]
     pub(crate) async fn abandon(&self) {
-        self.abort();
+        let _ = self.give_back().await;
         if let Some(owned) = &self.owned {
+            owned.handlers.close();
             owned.handlers.wait().await;
         }
     }
@@ -260,15 +254,12 @@ impl Worker {
     /// # Cancel safety
     /// A dropped call has begun to close; another one goes on.
     pub async fn close(&self, within: Duration) -> Result<CloseReport, Error> {
-        let (done, drained) = oneshot::channel();
-        self.orders.send(Order::Drain(done)).map_err(|_| Error::Closed)?;
-        let mut drained = drained;
+        let (done, mut drained) = oneshot::channel();
+        self.driver.send(Message::Drain(self.number, done)).map_err(|_| Error::Closed)?;
         if let Ok(end) = tokio::time::timeout(within, &mut drained).await {
             return end.map(|()| CloseReport::default()).map_err(|_| Error::Closed);
         }
-        let (done, given_back) = oneshot::channel();
-        self.orders.send(Order::GiveBack(done)).map_err(|_| Error::Closed)?;
-        let given_back = given_back.await.map_err(|_| Error::Closed)?;
+        let given_back = self.give_back().await.map_err(|_| Error::Closed)?;
         // An end that cannot be said now is found when its lease is over.
         let _ = tokio::time::timeout(LAST_WORDS, drained).await;
         Ok(CloseReport { given_back })
@@ -277,40 +268,37 @@ impl Worker {
 
 /// Frees the slot when the handler is gone: it has ended, was aborted, or its runtime is no more.
 struct Slot {
-    execution: Arc<Execution>,
-    home: Handle,
-    free: bool,
+    execution: Arc<Handle>,
+    home: Runtime,
+    is_free: bool,
 }
 
 impl Slot {
     fn leave(mut self, settle: Settle) {
-        self.free = true;
+        self.is_free = true;
         self.execution.leave(settle);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if self.free {
-            return;
-        }
-        if self.execution.is_over() {
-            self.execution.free();
-        } else {
-            // A runtime that is shut down drops what it is given.
-            let probe = self.home.spawn(std::future::pending::<()>());
-            let with_its_runtime = probe.is_finished();
-            probe.abort();
-            self.execution.vanish(with_its_runtime);
+        if !self.is_free {
+            self.execution.vanish(|| {
+                // A runtime that is shut down drops what it is given.
+                let probe = self.home.spawn(std::future::pending::<()>());
+                let is_finished = probe.is_finished();
+                probe.abort();
+                is_finished
+            });
         }
     }
 }
 
-fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTracker>) -> Runner {
-    Arc::new(move |execution: Arc<Execution>| {
+fn runner(jobs: Jobs, handler: Handler, home: Runtime, handlers: Option<TaskTracker>) -> Runner {
+    Arc::new(move |execution: Arc<Handle>| {
         let (id, record) = (&execution.id, &execution.record);
         let (jobs, handler) = (jobs.clone(), handler.clone());
-        let slot = Slot { execution: execution.clone(), home: home.clone(), free: false };
+        let slot = Slot { execution: execution.clone(), home: home.clone(), is_free: false };
         let correlation = Some(&*record.correlation).filter(|id| !id.is_empty());
         let span = tracing::info_span!("job", id = %id, queue = %record.queue, token = %record.token, attempt = record.attempts, correlation_id = correlation);
         let running = execution.clone();
@@ -339,10 +327,7 @@ fn runner(jobs: Jobs, handler: Handler, home: Handle, handlers: Option<TaskTrack
             Some(handlers) => handlers.spawn_on(work, &home),
             None => home.spawn(work),
         };
-        running.may_abort(task.abort_handle());
-        if running.is_over() {
-            task.abort();
-        }
+        running.runs_as(task.abort_handle());
     })
 }
 

@@ -135,6 +135,11 @@ impl Link {
         &self.shared.metrics
     }
 
+    /// The line that a proof has left out.
+    pub(crate) fn broken(&self) -> Option<Breakage> {
+        self.shared.breakage
+    }
+
     /// Whether a proof has left this line out.
     pub(crate) fn is_broken(&self, how: Breakage) -> bool {
         self.shared.breakage == Some(how)

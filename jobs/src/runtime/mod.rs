@@ -1,21 +1,16 @@
 //! The parts that act for a node, on a thread of its own. So a handler that blocks its thread costs no other job its lease.
 //!
-//! `link` sends a step until it is answered, and follows the set through losses of data. `adder` gathers jobs that come
-//! in. `taker` lets jobs begin and tells their fates; `ends` keeps ends until the store knows them. `keeper` renews
-//! leases and ends executions that are over. `ticker` does what is due, and `hearer` hands out the messages to the
-//! node. After a loss of data, `attesting` tells the new data of the running jobs, and `incarnations` tells all parts
-//! of the loss.
+//! `driver` feeds the [engine](crate::core) and does what the engine says; `handle` is a handler's part of an execution,
+//! and `report` has the log. `link` sends a step until it is answered, and follows the set through losses of data:
+//! `attesting` tells the new data of the running jobs, and `incarnations` tells all parts of the loss. `batcher` gathers
+//! jobs that come in, and `ticker` does what is due.
 
-pub(crate) mod adder;
 pub(crate) mod attesting;
-pub(crate) mod clock;
-pub(crate) mod ends;
-pub(crate) mod execution;
-pub(crate) mod filling;
-pub(crate) mod hearer;
+pub(crate) mod batcher;
+pub(crate) mod driver;
+pub(crate) mod handle;
 pub(crate) mod incarnations;
-pub(crate) mod keeper;
 pub(crate) mod link;
 pub(crate) mod metrics;
-pub(crate) mod taker;
+mod report;
 pub(crate) mod ticker;

@@ -254,6 +254,11 @@ impl Data {
 }
 
 impl Settle {
+    /// Whether an end that the data have forgotten needs its job again: a success does not.
+    pub(crate) fn needs_its_job(&self) -> bool {
+        !matches!(self, Self::Done(..))
+    }
+
     /// Its length in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {

@@ -18,7 +18,8 @@ use crate::data;
 use crate::error::Error;
 use crate::model::id::{Incarnation, JobId, QueueName, Token};
 use crate::model::record::Record;
-use crate::runtime::attesting::{Told, needs_its_job};
+use crate::runtime::attesting::Told;
+use crate::runtime::driver::Message;
 use crate::runtime::link::In;
 use crate::store::{
     AttestJobs, Attesting, Data, Settle, SettleJobs, SettleReply, Settling, TakeJobs, TakeReply, TakenJob,
@@ -114,9 +115,10 @@ async fn seek(
     mut reply: oneshot::Sender<Result<Option<Held>, CouchError>>,
 ) {
     let woken = Arc::new(Notify::new());
-    jobs.shared.ears.wake_for(&queue, &woken);
+    let number = jobs.next_number();
+    jobs.tell(Message::Seek(number, queue.clone(), woken.clone()));
     let taken = wait(&jobs, &queue, accept, &woken, &mut reply).await;
-    jobs.shared.ears.forget(&woken);
+    jobs.tell(Message::Unsubscribe(number));
     let held = taken.map(|taken| taken.map(|job| Held { jobs, job: Some(job) }));
     // Nobody may wait for it any more: then it is dropped here.
     let _ = reply.send(held);
@@ -219,7 +221,7 @@ impl CouchJob {
 
     async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
         // Data that were lost learn of it first. A finished job is not made again.
-        let body = needs_its_job(&settle).then(|| self.body.clone());
+        let body = settle.needs_its_job().then(|| self.body.clone());
         let own = Attesting::new(self.id.clone(), self.record.clone(), body);
         let executions = AttestJobs(vec![own.with_notes(self.notes.clone())]);
         let said = vec![Settling::new(self.id.clone(), self.record.token, settle)];

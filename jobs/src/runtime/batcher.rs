@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::attesting::Behind;
-use super::execution::Execution;
-use super::filling::FULL;
+use super::handle::Handle;
 use super::link::Link;
+use crate::core::filling::FULL;
 use crate::error::Error;
 use crate::model::id::Token;
 use crate::store::{AddJobs, AddMode, AddReply, Adding, Lane, MOST, NewJob, StoreError};
@@ -16,7 +16,7 @@ use crate::store::{AddJobs, AddMode, AddReply, Adding, Lane, MOST, NewJob, Store
 pub(crate) struct Request {
     pub(crate) mode: AddMode,
     /// The execution whose children these are.
-    pub(crate) parent: Option<Arc<Execution>>,
+    pub(crate) parent: Option<Arc<Handle>>,
     pub(crate) jobs: Vec<NewJob>,
     pub(crate) reply: oneshot::Sender<Result<Vec<AddReply>, Error>>,
 }
@@ -64,7 +64,7 @@ async fn send(link: &Link, own_lane: &mut Lane, requests: Vec<Request>) {
     let (mode, token) = (first.mode, first.token());
     let (mut jobs, mut callers) = (Vec::new(), Vec::with_capacity(requests.len()));
     // Jobs that were taken together have one token.
-    let mut parents: Vec<Arc<Execution>> = Vec::new();
+    let mut parents: Vec<Arc<Handle>> = Vec::new();
     for request in requests {
         if let Some(parent) = request.parent.filter(|one| parents.iter().all(|other| other.id != one.id)) {
             parents.push(parent);

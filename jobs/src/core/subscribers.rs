@@ -1,0 +1,162 @@
+//! Those whom the messages to a node concern: workers and callers that wait for jobs, and watchers of jobs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::effect::{Call, Effect, Heard, Notice};
+use super::input::Number;
+use crate::model::id::{GroupName, JobId, QueueName};
+use crate::store::{MOST, News};
+
+/// The subject of a subscription.
+#[derive(Clone, Debug)]
+pub(super) enum Topic {
+    /// Ready jobs of these queues.
+    Queues(Vec<QueueName>),
+    /// Ready jobs of a group of a pinned queue, for its owner.
+    Group(QueueName, GroupName),
+    /// A job that is watched.
+    Job(JobId),
+}
+
+/// All subscribers of a node.
+#[derive(Debug)]
+pub(super) struct Subscribers {
+    topics: BTreeMap<Number, Topic>,
+    queues: BTreeSet<(QueueName, Number)>,
+    owners: BTreeMap<(QueueName, GroupName), Number>,
+    watchers: BTreeSet<(JobId, Number)>,
+    /// The number of the last call that watches or does so no more. The latest word is the true word.
+    call: u64,
+    /// Calls that watch again: the number of them, and the jobs of those behind the call in flight.
+    again: Option<(u64, VecDeque<Vec<JobId>>)>,
+    /// There was another gap since.
+    once_more: bool,
+    /// The store refuses to send messages.
+    is_refused: bool,
+}
+
+impl Subscribers {
+    /// The calls of this node have numbers above this one.
+    pub(super) fn new(call: u64) -> Self {
+        let (topics, queues, owners) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let (watchers, again) = (BTreeSet::new(), None);
+        Self { topics, queues, owners, watchers, call, again, once_more: false, is_refused: false }
+    }
+
+    fn next_call(&mut self) -> u64 {
+        self.call += 1;
+        self.call
+    }
+
+    /// From now on a subscriber is told. The owner of a group takes the place of the former owner.
+    pub(super) fn add(&mut self, number: Number, topic: Topic, out: &mut Vec<Effect>) {
+        match &topic {
+            Topic::Queues(queues) => self.queues.extend(queues.iter().map(|queue| (queue.clone(), number))),
+            Topic::Group(queue, group) => {
+                self.owners.insert((queue.clone(), group.clone()), number);
+            }
+            Topic::Job(id) => {
+                self.watchers.insert((id.clone(), number));
+                out.push(Effect::Watches(number, self.next_call()));
+            }
+        }
+        self.topics.insert(number, topic);
+    }
+
+    pub(super) fn remove(&mut self, number: Number, out: &mut Vec<Effect>) {
+        match self.topics.remove(&number) {
+            Some(Topic::Queues(_)) => self.queues.retain(|(_, known)| *known != number),
+            Some(Topic::Group(queue, group)) => {
+                let of = (queue, group);
+                if self.owners.get(&of) == Some(&number) {
+                    self.owners.remove(&of);
+                }
+            }
+            Some(Topic::Job(id)) => {
+                self.watchers.remove(&(id.clone(), number));
+                if self.of(&id).next().is_none() {
+                    out.push(Effect::Call(Call::Unwatch(self.next_call(), id)));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn of<'a>(&'a self, id: &JobId) -> impl Iterator<Item = Number> + use<'a> {
+        self.watchers.range((id.clone(), 0)..=(id.clone(), Number::MAX)).map(|(_, number)| *number)
+    }
+
+    /// Whom ready jobs of a queue concern, or of a group of a pinned queue.
+    pub(super) fn waiting(&self, queue: QueueName, group: Option<GroupName>) -> Vec<Number> {
+        match group {
+            Some(group) => self.owners.get(&(queue, group)).copied().into_iter().collect(),
+            None => {
+                let all = self.queues.range((queue.clone(), 0)..=(queue, Number::MAX));
+                all.map(|(_, number)| *number).collect()
+            }
+        }
+    }
+
+    /// All who wait for jobs.
+    pub(super) fn all_waiting(&self) -> Vec<Number> {
+        self.queues.iter().map(|(_, number)| *number).chain(self.owners.values().copied()).collect()
+    }
+
+    pub(super) fn tell(&self, news: &News, out: &mut Vec<Effect>) {
+        out.extend(self.of(&news.id).map(|number| Effect::Tell(number, Heard::News(news.clone()))));
+    }
+
+    fn tell_all_of_the_gap(&self, out: &mut Vec<Effect>) {
+        out.extend(self.watchers.iter().map(|(_, number)| Effect::Tell(*number, Heard::Gap)));
+    }
+
+    /// The store refuses to send messages.
+    pub(super) fn refused(&mut self, why: String, out: &mut Vec<Effect>) {
+        let again = std::mem::replace(&mut self.is_refused, true);
+        out.push(Effect::Report(Notice::Unheard { why, again }));
+    }
+
+    /// The store sends messages.
+    pub(super) fn heard(&mut self, out: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.is_refused) {
+            out.push(Effect::Report(Notice::HeardAgain));
+        }
+    }
+
+    /// Messages may have been missed: all that is watched is watched again.
+    pub(super) fn watch_again(&mut self, out: &mut Vec<Effect>) {
+        if self.again.is_some() {
+            self.once_more = true;
+            return;
+        }
+        self.tell_all_of_the_gap(out);
+        let ids: BTreeSet<_> = self.watchers.iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> = ids.into_iter().cloned().collect();
+        if !ids.is_empty() {
+            let pages = ids.chunks(MOST).map(<[JobId]>::to_vec).collect();
+            let number = self.next_call();
+            self.next_page(number, pages, out);
+        }
+    }
+
+    fn next_page(&mut self, number: u64, mut pages: VecDeque<Vec<JobId>>, out: &mut Vec<Effect>) {
+        match pages.pop_front() {
+            Some(ids) => {
+                out.push(Effect::Call(Call::WatchAgain(number, ids)));
+                self.again = Some((number, pages));
+            }
+            // A second look finds the changes between the gap and the watch.
+            None => self.tell_all_of_the_gap(out),
+        }
+    }
+
+    /// The call in flight has come back, done or not.
+    pub(super) fn watched_again(&mut self, done: bool, out: &mut Vec<Effect>) {
+        if let Some((number, pages)) = self.again.take().filter(|_| done) {
+            self.next_page(number, pages, out);
+        }
+        if self.again.is_none() && std::mem::take(&mut self.once_more) {
+            self.watch_again(out);
+        }
+    }
+}
