@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tenure_connection::{Client, Thread};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::add::{Add, Added, add_all, added, fresh_id, moment};
@@ -22,13 +22,16 @@ use super::handle::QueueHandle;
 use super::outcome::IntoOutcome;
 use super::queue::Queue;
 use super::worker::{Handler, WorkerBuilder};
+use crate::core::effect::Heard;
 use crate::core::execution::Execution;
 use crate::core::filling::one_call;
+use crate::core::input::{Input, Number};
+use crate::core::subscribers::Topic;
 use crate::data;
 use crate::error::{BoxError, Error};
 use crate::model::id::{JobId, NodeName, QueueName};
 use crate::runtime::batcher::Request as Adding;
-use crate::runtime::driver::Message;
+use crate::runtime::driver::{Message, With};
 #[cfg(feature = "test-util")]
 use crate::runtime::handle::Handles;
 use crate::runtime::link::{Call, Link};
@@ -125,12 +128,26 @@ impl Jobs {
     }
 
     /// Tells the driver something. A driver that is gone has nothing left to do.
-    pub(crate) fn tell(&self, message: Message) {
-        let _ = self.shared.driver.send(message);
+    pub(crate) fn tell(&self, input: Input, with: Option<(Number, With)>) {
+        let _ = self.shared.driver.send((input, with));
+    }
+
+    /// Asks the driver something.
+    pub(crate) fn ask(&self, question: impl FnOnce(Number) -> Input) -> oneshot::Receiver<usize> {
+        let ((answer, answered), number) = (oneshot::channel(), self.next_number());
+        self.tell(question(number), Some((number, With::Answer(answer))));
+        answered
+    }
+
+    /// Subscribes to something, until the number unsubscribes.
+    pub(crate) fn subscribe(&self, topic: Topic) -> (Number, mpsc::UnboundedReceiver<Heard>) {
+        let ((ear, heard), number) = (mpsc::unbounded_channel(), self.next_number());
+        self.tell(Input::Subscribe(number, topic), Some((number, With::Ear(ear))));
+        (number, heard)
     }
 
     /// A number that nothing else on this node has.
-    pub(crate) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> Number {
         self.shared.numbers.fetch_add(1, Ordering::Relaxed)
     }
 

@@ -12,11 +12,12 @@ use super::jobs::{Jobs, PATIENCE};
 use super::notes::Notes;
 use super::view::Ended;
 use crate::core::effect::Heard;
+use crate::core::input::Input;
+use crate::core::subscribers::Topic;
 use crate::data;
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::record::State;
-use crate::runtime::driver::Message;
 use crate::store::{Ends, PeekJobs, Seen, WatchJobs, Watching};
 
 /// A job that is followed is looked at so often, in case that a message was lost.
@@ -89,9 +90,7 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) async fn begin(jobs: Jobs, id: JobId) -> Result<Self, Error> {
-        let ((told, heard), (watches, call)) = (mpsc::unbounded_channel(), oneshot::channel());
-        let subscriber = jobs.next_number();
-        jobs.tell(Message::Watch(subscriber, id.clone(), told, watches));
+        let (subscriber, heard) = jobs.subscribe(Topic::Job(id.clone()));
         // From here on a drop takes the subscription back.
         let mut watch = Self {
             jobs,
@@ -106,7 +105,7 @@ impl Watch {
             result: Bytes::new(),
             notes: Bytes::new(),
         };
-        let number = call.await.map_err(|_| Error::Closed)?;
+        let Some(Heard::Watches(number)) = watch.heard.recv().await else { return Err(Error::Closed) };
         let (node, ids) = (watch.jobs.node().clone(), vec![watch.id.clone()]);
         let seen = watch.jobs.call(&WatchJobs { node, watching: Watching::Begin, number, ids }).await?;
         let Some(Some(Seen { record, body, result, notes })) = seen.into_iter().next() else {
@@ -171,7 +170,7 @@ impl Watch {
                     let notes = news.notes.map(|notes| self.note(notes)).unwrap_or_default();
                     return Ok(Change { state: news.state, data: news.body, notes });
                 }
-                Heard::News(_) => {}
+                Heard::News(_) | Heard::Watches(_) | Heard::Ready => {}
                 // So may it be here.
                 Heard::Gap => (self.looking, self.look_at) = (None, Instant::now()),
             }
@@ -274,7 +273,7 @@ async fn look(
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.jobs.tell(Message::Unsubscribe(self.subscriber));
+        self.jobs.tell(Input::Unsubscribe(self.subscriber), None);
     }
 }
 

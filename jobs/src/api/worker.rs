@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle as Runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -21,11 +21,11 @@ use super::jobs::Jobs;
 use super::outcome::{IntoOutcome, Made, Onward, Outcome};
 use super::queue::{Queue, millis};
 use crate::core::execution::Execution;
-use crate::core::input::{Owner, Plan};
+use crate::core::input::{Input, Plan};
 use crate::data;
 use crate::error::{BoxError, Error, Fatal};
 use crate::model::id::{GroupName, InvalidName, QueueName};
-use crate::runtime::driver::{Local, Message, Right, Runner};
+use crate::runtime::driver::{Right, Runner, With};
 use crate::runtime::handle::Handle;
 use crate::store::{Data, Settle};
 
@@ -157,8 +157,7 @@ impl WorkerBuilder {
                 return Err(Error::Setting("an owner takes from one queue, which is pinned"));
             }
             Some(Ownership { group, token, lasts }) => {
-                let owner = Owner { queue: queues[0].clone(), group: group?, token };
-                Some((owner, Right { lasts, over: CancellationToken::new() }))
+                Some(((group?, token), Right { lasts, over: CancellationToken::new() }))
             }
         };
         let (owner, right) = owner.unzip();
@@ -168,9 +167,10 @@ impl WorkerBuilder {
         let runner = runner(jobs.clone(), self.handler, Runtime::current(), handlers);
         let slots = if owner.is_some() { 1 } else { self.slots };
         jobs.shared.own.works_on(&queues);
-        let (number, driver) = (jobs.next_number(), jobs.shared.driver.clone());
-        jobs.tell(Message::Worker(number, Plan { queues, slots, owner }, Local::new(runner, right)));
-        Ok(Worker { number, driver, owned })
+        let number = jobs.next_number();
+        let plan = Plan { queues, slots, owner };
+        jobs.tell(Input::Worker(number, plan), Some((number, With::Worker(runner, right))));
+        Ok(Worker { number, jobs, owned })
     }
 }
 
@@ -185,7 +185,7 @@ impl fmt::Debug for WorkerBuilder {
 #[derive(Debug)]
 pub struct Worker {
     number: u64,
-    driver: mpsc::UnboundedSender<Message>,
+    jobs: Jobs,
     owned: Option<Owned>,
 }
 
@@ -203,8 +203,7 @@ impl Drop for Worker {
             // The group may have another owner at once.
             drop(self.give_back());
         }
-        // A driver that is gone runs nothing.
-        let _ = self.driver.send(Message::Unowned(self.number));
+        self.jobs.tell(Input::Unowned(self.number), None);
     }
 }
 
@@ -221,10 +220,7 @@ impl Worker {
     /// Ends the handlers, and gives their jobs back, also while Redis is away. The answer is how many there were; no job
     /// begins after the answer.
     fn give_back(&self) -> oneshot::Receiver<usize> {
-        let (done, given_back) = oneshot::channel();
-        // A driver that is gone runs nothing.
-        let _ = self.driver.send(Message::GiveBack(self.number, done));
-        given_back
+        self.jobs.ask(|question| Input::GiveBack(self.number, question))
     }
 
     /// The same, and waits until the handlers are gone.
@@ -254,10 +250,9 @@ impl Worker {
     /// # Cancel safety
     /// A dropped call has begun to close; another one goes on.
     pub async fn close(&self, within: Duration) -> Result<CloseReport, Error> {
-        let (done, mut drained) = oneshot::channel();
-        self.driver.send(Message::Drain(self.number, done)).map_err(|_| Error::Closed)?;
+        let mut drained = self.jobs.ask(|question| Input::Drain(self.number, question));
         if let Ok(end) = tokio::time::timeout(within, &mut drained).await {
-            return end.map(|()| CloseReport::default()).map_err(|_| Error::Closed);
+            return end.map(|_| CloseReport::default()).map_err(|_| Error::Closed);
         }
         let given_back = self.give_back().await.map_err(|_| Error::Closed)?;
         // An end that cannot be said now is found when its lease is over.

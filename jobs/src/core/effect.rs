@@ -7,14 +7,18 @@ use super::execution::{End, Execution, Key};
 use super::input::{Kept, Number};
 use crate::error::Error;
 use crate::model::id::JobId;
-use crate::store::{Attesting, Lane, News, SettleReply, Settling, Taking};
+use crate::store::{Lane, News, SettleReply, Taking, Watching};
 
-/// Something that happened to watched jobs.
+/// What a subscriber is told.
 #[derive(Clone, Debug)]
 pub(crate) enum Heard {
+    /// The number of the call that tells the store of the watcher.
+    Watches(u64),
     News(News),
     /// News may have been missed.
     Gap,
+    /// There may be jobs to take.
+    Ready,
 }
 
 /// One thing to do. Effects of one step are performed in order; calls run concurrently.
@@ -34,64 +38,46 @@ pub(crate) enum Effect {
     Forget(Key),
     /// The store has answered an end, so long after the begin.
     Ended(Arc<Execution>, SettleReply, Duration),
-    /// Nothing runs any more: answer all who drain the worker.
-    Drained(Number),
-    /// Answer who has asked first: so many jobs were given back.
-    GivenBack(Number, usize),
+    /// Answer a question: so many jobs were given back.
+    Answer(Number, usize),
     /// The worker takes no more by itself: another owner takes, or its node or its runtime is gone.
     Over(Number),
     /// The worker has ended.
     Gone(Number),
-    /// Wake who waits for a job.
-    Wake(Number),
-    /// Say which call tells the store that this watcher watches.
-    Watches(Number, u64),
-    /// Tell a watcher.
+    /// Tell a subscriber.
     Tell(Number, Heard),
     /// Do what is due now.
     Tick,
     /// Tell the operator.
-    Report(Notice),
+    Report(Level, &'static str, About),
 }
 
 /// A call to the store.
 #[derive(Debug)]
 pub(crate) enum Call {
-    /// Say ends and take jobs, in one round trip. The data are told of executions that they do not know before.
-    Work { worker: Number, ends: Option<(Lane, Arc<[End]>)>, take: Option<(Lane, Taking)> },
-    /// Say ends once more, behind these executions.
-    Repeat { worker: Number, lane: Lane, executions: Vec<Attesting>, ends: Vec<Settling> },
+    /// Say ends and take jobs, in one round trip. The data are told of executions that they do not know before. Ends
+    /// that are said `again` may be of executions whose jobs need not be made again.
+    Work { worker: Number, again: bool, ends: Option<(Lane, Arc<[End]>)>, take: Option<(Lane, Taking)> },
     /// Renew leases, behind executions that the data do not know.
     Renew(Vec<Key>),
-    /// Watch jobs as before, by a call of this number.
-    WatchAgain(u64, Vec<JobId>),
-    /// Watch a job no more, by a call of this number. No answer comes back.
-    Unwatch(u64, JobId),
+    /// Watch jobs again, or no more, by a call of this number. Only the former comes back.
+    Watch(Watching, u64, Vec<JobId>),
 }
 
-/// The news for an operator.
+/// Whether the operator should look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Debug,
+    Info,
+    Warn,
+    /// A warning of lasting damage, which fills no log.
+    Rarely,
+}
+
+/// The subject of a report.
 #[derive(Debug)]
-pub(crate) enum Notice {
-    /// The lease was not renewed for too long.
-    LeaseLost(Key),
-    /// Leases were not renewed, they will be.
-    NotRenewed(Error),
-    /// The runtime of a worker is gone: the worker takes no more jobs.
-    Stranded,
-    /// Ends that the data may have forgotten were not said again.
-    NotRepeated(Error),
-    /// So many ends were not said. They are said again, or their jobs run again when the leases end.
-    NotSaid { jobs: usize, again: bool, error: Error },
-    /// The job cannot go on as its handler says. The job fails.
-    CannotGoOn(Key),
-    /// The job waits again, and no child is open or has ended: an attempt has failed.
-    WaitsForNothing(Key),
-    /// The right to a group is over: a later owner takes its jobs, or may do so.
-    RightOver,
-    /// No jobs could be taken.
-    NotTaken(Error),
-    /// The store refuses to send messages, again or for the first time.
-    Unheard { why: String, again: bool },
-    /// The store sends messages again.
-    HeardAgain,
+pub(crate) enum About {
+    Node,
+    Job(Key),
+    Error(Error),
 }

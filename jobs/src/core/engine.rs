@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Time;
-use super::effect::Effect;
-use super::execution::{End, Key};
-use super::input::{Done, HandlerEvent, Input, Number, Plan};
+use super::effect::{About, Effect, Heard, Level};
+use super::execution::Key;
+use super::input::{Done, Input, Number};
 use super::leases::Leases;
 use super::subscribers::{Subscribers, Topic};
 use super::worker::Worker;
 use crate::model::id::{Incarnation, NodeName};
-use crate::store::{Breakage, Hint, Settle};
+use crate::store::{Breakage, Hint};
 
 /// The configuration of a node.
 #[derive(Debug)]
@@ -33,6 +33,13 @@ pub(super) struct Ctx<'a> {
     pub(super) out: &'a mut Vec<Effect>,
 }
 
+impl Ctx<'_> {
+    /// Tells the operator of lasting damage.
+    pub(super) fn rarely(&mut self, text: &'static str, about: About) {
+        self.out.push(Effect::Report(Level::Rarely, text, about));
+    }
+}
+
 /// All decisions of a node.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -43,22 +50,19 @@ pub(crate) struct Engine {
     subscribers: Subscribers,
     /// Workers with something to do in this step.
     touched: BTreeSet<Number>,
-    /// When each worker has something to do, if nothing happens before.
-    due: BTreeMap<Number, Time>,
+    /// When workers may have something to do, if nothing happens before.
     timers: BTreeSet<(Time, Number)>,
 }
 
 impl Engine {
     pub(crate) fn new(config: Config, incarnation: Incarnation) -> Self {
-        let leases = Leases::new(config.broken == Some(Breakage::NoAbort));
         Self {
             subscribers: Subscribers::new(config.watches),
+            leases: Leases::new(config.broken == Some(Breakage::NoAbort)),
             config,
             incarnation,
-            leases,
             workers: BTreeMap::new(),
             touched: BTreeSet::new(),
-            due: BTreeMap::new(),
             timers: BTreeSet::new(),
         }
     }
@@ -70,20 +74,26 @@ impl Engine {
             self.take(now, input, &mut out);
         }
         for (worker, end) in self.leases.step(now, &mut out) {
-            self.end(worker, end);
+            self.with(now, worker, &mut out, |worker, _| worker.end([end]));
         }
         while let Some((_, number)) = self.timers.first().filter(|(at, _)| *at <= now).copied() {
-            self.set_timer(number, None);
-            self.touched.insert(number);
+            self.timers.pop_first();
+            self.with(now, number, &mut out, |worker, _| worker.alarm = None);
         }
         for number in std::mem::take(&mut self.touched) {
             self.with(now, number, &mut out, Worker::act);
-            if self.workers.get(&number).is_some_and(Worker::has_ended) {
+            let Some(worker) = self.workers.get_mut(&number) else { continue };
+            if worker.has_ended() {
                 self.workers.remove(&number);
                 self.subscribers.remove(number, &mut out);
                 out.push(Effect::Gone(number));
+            } else if let Some(at) =
+                worker.deadline().filter(|at| worker.alarm.is_none_or(|alarm| *at < alarm))
+            {
+                // A former alarm rings in vain.
+                worker.alarm = Some(at);
+                self.timers.insert((at, number));
             }
-            self.set_timer(number, self.workers.get(&number).and_then(Worker::deadline));
         }
         self.touched.clear();
         out
@@ -100,17 +110,7 @@ impl Engine {
         self.leases.aborts()
     }
 
-    fn set_timer(&mut self, number: Number, at: Option<Time>) {
-        if let Some(before) = self.due.remove(&number) {
-            self.timers.remove(&(before, number));
-        }
-        if let Some(at) = at {
-            self.due.insert(number, at);
-            self.timers.insert((at, number));
-        }
-    }
-
-    /// Lets a worker act.
+    /// Lets a worker do something, if the worker is there.
     fn with(
         &mut self,
         now: Time,
@@ -125,89 +125,59 @@ impl Engine {
         }
     }
 
-    fn end(&mut self, number: Number, end: End) {
-        if let Some(worker) = self.workers.get_mut(&number) {
-            worker.end(end);
-            self.touched.insert(number);
-        }
-    }
-
     fn take(&mut self, now: Time, input: Input, out: &mut Vec<Effect>) {
         match input {
-            Input::Worker(number, plan) => self.on_worker(now, number, plan, out),
-            Input::Drain(number) => self.with(now, number, out, |worker, _| worker.drain(true)),
-            Input::GiveBack(number) => {
+            Input::Worker(number, plan) => {
+                for queue in &plan.queues {
+                    let group = plan.owner.as_ref().map(|(group, _)| group.clone());
+                    self.subscribers.add(number, Topic::Ready(queue.clone(), group), out);
+                }
+                let worker = Worker::new(now, self.incarnation, number, &self.config.lanes, plan);
+                self.workers.insert(number, worker);
+                self.touched.insert(number);
+            }
+            Input::Drain(number, question) => {
+                self.with(now, number, out, |worker, _| worker.drain(Some(question)));
+            }
+            Input::GiveBack(number, question) => {
                 let ends = self.leases.give_back(number, out);
-                out.push(Effect::GivenBack(number, ends.len()));
+                out.push(Effect::Answer(question, ends.len()));
                 self.with(now, number, out, |worker, _| {
-                    worker.drain(false);
-                    ends.into_iter().for_each(|end| worker.end(end));
+                    worker.drain(None);
+                    worker.end(ends);
                 });
             }
             Input::Unowned(number) => self.with(now, number, out, |worker, _| worker.leave()),
-            Input::Handler(key, event) => self.on_handler(now, &key, event, out),
-            Input::Beat(key, beat) => {
-                if let Some((worker, end)) = self.leases.beat(now, &key, beat, out) {
-                    self.end(worker, end);
+            Input::Left(key, settle, is_stranded) => {
+                if let Some((number, end)) = self.leases.gone(&key, settle, out) {
+                    self.with(now, number, out, |worker, ctx| worker.free(end, is_stranded, ctx.out));
                 }
             }
-            Input::Halted(key) => self.leases.halt(&key, out),
+            Input::Beat(key, beat) => {
+                if let Some((worker, end)) = self.leases.beat(now, &key, beat, out) {
+                    self.with(now, worker, out, |worker, _| worker.end([end]));
+                }
+            }
             Input::Hint(hint) => self.on_hint(now, hint, out),
             Input::Follows(incarnation) => {
                 self.incarnation = incarnation;
                 self.look_again(now, out);
-                // An owner, and a worker without a free slot, repeats its recent ends.
+                // Also a worker that is not woken repeats its recent ends.
                 self.touched.extend(self.workers.keys());
             }
-            Input::Watch(number, id) => self.subscribers.add(number, Topic::Job(id), out),
-            Input::Seek(number, queue) => self.subscribers.add(number, Topic::Queues(vec![queue]), out),
+            Input::Subscribe(number, topic) => self.subscribers.add(number, topic, out),
             Input::Unsubscribe(number) => self.subscribers.remove(number, out),
             Input::Done(Done::Worked { worker, settled, taken }) => {
                 self.with(now, worker, out, |worker, ctx| worker.worked(ctx, settled, taken));
-            }
-            Input::Done(Done::Repeated(worker, answer)) => {
-                self.with(now, worker, out, |worker, ctx| worker.repeated(ctx, answer));
             }
             Input::Done(Done::Renewed(answer)) => self.leases.renewed(now, answer, out),
             Input::Done(Done::WatchedAgain(done)) => self.subscribers.watched_again(done, out),
         }
     }
 
-    fn on_worker(&mut self, now: Time, number: Number, plan: Plan, out: &mut Vec<Effect>) {
-        let topic = match &plan.owner {
-            Some(owner) => Topic::Group(owner.queue.clone(), owner.group.clone()),
-            None => Topic::Queues(plan.queues.clone()),
-        };
-        self.subscribers.add(number, topic, out);
-        let worker = Worker::new(now, self.incarnation, number, &self.config.lanes, plan);
-        self.workers.insert(number, worker);
-        self.touched.insert(number);
-    }
-
-    fn on_handler(&mut self, now: Time, key: &Key, event: HandlerEvent, out: &mut Vec<Effect>) {
-        let (settle, is_stranded) = match event {
-            HandlerEvent::Ended(settle) => (Some(settle), false),
-            HandlerEvent::Gone => (None, false),
-            HandlerEvent::Stranded => (Some(Settle::GiveBack), true),
-        };
-        let Some((number, end)) = self.leases.gone(key, settle, out) else { return };
-        self.with(now, number, out, |worker, ctx| {
-            worker.free();
-            if is_stranded && end.is_some() {
-                worker.strand(ctx.out);
-            }
-            if let Some(end) = end {
-                worker.end(end);
-            }
-        });
-    }
-
     fn on_hint(&mut self, now: Time, hint: Hint, out: &mut Vec<Effect>) {
         match hint {
-            Hint::Ready(queue, group) => {
-                let waiting = self.subscribers.waiting(queue, group);
-                self.wake(now, waiting, out);
-            }
+            Hint::Ready(queue, group) => self.wake(now, self.subscribers.waiting(queue, group), out),
             Hint::Earlier => out.push(Effect::Tick),
             Hint::Halted(id, token) => self.leases.halt(&(id, token), out),
             Hint::Cancel(id, token) => self.leases.cancel(&(id, token), out),
@@ -226,15 +196,14 @@ impl Engine {
             if self.workers.contains_key(&number) {
                 self.with(now, number, out, |worker, _| worker.wake());
             } else {
-                out.push(Effect::Wake(number));
+                out.push(Effect::Tell(number, Heard::Ready));
             }
         }
     }
 
     /// Messages may have been missed: everybody looks for himself.
     fn look_again(&mut self, now: Time, out: &mut Vec<Effect>) {
-        let all = self.subscribers.all_waiting();
-        self.wake(now, all, out);
+        self.wake(now, self.subscribers.all_waiting(), out);
         self.leases.renew_all(now);
         self.subscribers.watch_again(out);
     }

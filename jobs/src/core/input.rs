@@ -4,11 +4,12 @@ use bytes::Bytes;
 
 use super::Time;
 use super::execution::Key;
+use super::subscribers::Topic;
 use crate::error::Error;
-use crate::model::id::{GroupName, Incarnation, JobId, QueueName};
+use crate::model::id::{GroupName, Incarnation, QueueName};
 use crate::store::{Extended, Hint, Settle, SettleReply, TakeReply};
 
-/// A worker, a watcher or a caller that waits for a job, by its number on the node.
+/// A worker, a subscriber or a question, by its number on the node.
 pub(crate) type Number = u64;
 
 /// The settings of a worker.
@@ -16,27 +17,8 @@ pub(crate) type Number = u64;
 pub(crate) struct Plan {
     pub(crate) queues: Vec<QueueName>,
     pub(crate) slots: u32,
-    pub(crate) owner: Option<Owner>,
-}
-
-/// The right to the jobs of one group of a pinned queue.
-#[derive(Debug)]
-pub(crate) struct Owner {
-    pub(crate) queue: QueueName,
-    pub(crate) group: GroupName,
-    /// Higher than that of any owner before.
-    pub(crate) token: u64,
-}
-
-/// What a handler has come to.
-#[derive(Debug)]
-pub(crate) enum HandlerEvent {
-    /// It has come to this end.
-    Ended(Settle),
-    /// It is gone, after somebody has aborted it.
-    Gone,
-    /// It was dropped with its runtime.
-    Stranded,
+    /// The group of the one queue whose jobs it takes alone, and its token: higher than that of any owner before.
+    pub(crate) owner: Option<(GroupName, u64)>,
 }
 
 /// One thing that has happened.
@@ -44,27 +26,23 @@ pub(crate) enum HandlerEvent {
 pub(crate) enum Input {
     /// A worker begins to work.
     Worker(Number, Plan),
-    /// The worker takes no more, and says when nothing runs any more.
-    Drain(Number),
-    /// The worker takes no more, ends its handlers and gives their jobs back.
-    GiveBack(Number),
+    /// The worker takes no more. Answer the question when nothing runs any more.
+    Drain(Number, Number),
+    /// The worker takes no more, ends its handlers and gives their jobs back. Answer the question with their number.
+    GiveBack(Number, Number),
     /// Nobody has the worker any more: it ends with what runs.
     Unowned(Number),
-    /// A handler is gone.
-    Handler(Key, HandlerEvent),
+    /// A handler is gone, with this end unless somebody has aborted the handler, and maybe with its runtime.
+    Left(Key, Option<Settle>, bool),
     /// When a handler has last said that it makes progress, for [`Effect::Look`](super::effect::Effect::Look).
     Beat(Key, Time),
-    /// The store says that the execution is another's by now.
-    Halted(Key),
     /// A message of the store.
     Hint(Hint),
     /// The node follows another incarnation.
     Follows(Incarnation),
-    /// Somebody watches a job.
-    Watch(Number, JobId),
-    /// Somebody waits for a job of a queue.
-    Seek(Number, QueueName),
-    /// Nobody waits or watches any more.
+    /// Somebody wants to be told.
+    Subscribe(Number, Topic),
+    /// Nobody wants to be told any more.
     Unsubscribe(Number),
     /// A call has come back.
     Done(Done),
@@ -79,8 +57,6 @@ pub(crate) enum Done {
         settled: Option<Result<(Incarnation, Vec<SettleReply>), Error>>,
         taken: Option<Result<(Incarnation, TakeReply), Error>>,
     },
-    /// Ends were told once more.
-    Repeated(Number, Result<(), Error>),
     /// Leases were renewed.
     Renewed(Result<Extended, Error>),
     /// Jobs are watched again, or are not.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Time;
-use super::effect::{Call, Effect, Notice};
+use super::effect::{About, Call, Effect, Level};
 use super::execution::{End, Execution, Key};
 use super::input::Number;
 use crate::error::Error;
@@ -277,7 +277,8 @@ impl Leases {
             Verdict::GoesOn => return None,
             Verdict::LeaseLost => {
                 lease.stage = Stage::Over;
-                out.push(Effect::Report(Notice::LeaseLost(key.clone())));
+                let lost = "the lease could not be renewed, the handler is ended";
+                out.push(Effect::Report(Level::Warn, lost, About::Job(key.clone())));
                 None
             }
             Verdict::Overdue(why) => {
@@ -337,7 +338,8 @@ impl Leases {
         let Extended { lease: shortest, replies } = match answer {
             Ok(extended) => extended,
             Err(error) => {
-                out.push(Effect::Report(Notice::NotRenewed(error)));
+                let later = "leases were not renewed, they will be";
+                out.push(Effect::Report(Level::Debug, later, About::Error(error)));
                 // Data that were lost may not know these yet: they do not wait until a third of a lease is over.
                 self.rests = Some(now + LOOK);
                 return;

@@ -25,7 +25,7 @@ pub(crate) mod filling;
 pub(crate) mod input;
 mod journal;
 mod leases;
-mod subscribers;
+pub(crate) mod subscribers;
 #[cfg(test)]
 mod tests;
 mod worker;

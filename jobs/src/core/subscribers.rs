@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::effect::{Call, Effect, Heard, Notice};
+use super::effect::{About, Call, Effect, Heard, Level};
 use super::input::Number;
 use crate::model::id::{GroupName, JobId, QueueName};
-use crate::store::{MOST, News};
+use crate::store::{MOST, News, StoreError, Watching};
 
 /// The subject of a subscription.
-#[derive(Clone, Debug)]
-pub(super) enum Topic {
-    /// Ready jobs of these queues.
-    Queues(Vec<QueueName>),
-    /// Ready jobs of a group of a pinned queue, for its owner.
-    Group(QueueName, GroupName),
+#[derive(Debug)]
+pub(crate) enum Topic {
+    /// Ready jobs of a queue; of a pinned queue, those of this group.
+    Ready(QueueName, Option<GroupName>),
     /// A job that is watched.
     Job(JobId),
 }
@@ -21,10 +19,9 @@ pub(super) enum Topic {
 /// All subscribers of a node.
 #[derive(Debug)]
 pub(super) struct Subscribers {
-    topics: BTreeMap<Number, Topic>,
-    queues: BTreeSet<(QueueName, Number)>,
-    owners: BTreeMap<(QueueName, GroupName), Number>,
+    waiting: BTreeSet<(QueueName, Option<GroupName>, Number)>,
     watchers: BTreeSet<(JobId, Number)>,
+    topics: BTreeMap<Number, Vec<Topic>>,
     /// The number of the last call that watches or does so no more. The latest word is the true word.
     call: u64,
     /// Calls that watch again: the number of them, and the jobs of those behind the call in flight.
@@ -38,9 +35,8 @@ pub(super) struct Subscribers {
 impl Subscribers {
     /// The calls of this node have numbers above this one.
     pub(super) fn new(call: u64) -> Self {
-        let (topics, queues, owners) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        let (watchers, again) = (BTreeSet::new(), None);
-        Self { topics, queues, owners, watchers, call, again, once_more: false, is_refused: false }
+        let (waiting, watchers, topics) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Self { waiting, watchers, topics, call, again: None, once_more: false, is_refused: false }
     }
 
     fn next_call(&mut self) -> u64 {
@@ -48,37 +44,33 @@ impl Subscribers {
         self.call
     }
 
-    /// From now on a subscriber is told. The owner of a group takes the place of the former owner.
+    /// From now on a subscriber is told, of one more topic.
     pub(super) fn add(&mut self, number: Number, topic: Topic, out: &mut Vec<Effect>) {
         match &topic {
-            Topic::Queues(queues) => self.queues.extend(queues.iter().map(|queue| (queue.clone(), number))),
-            Topic::Group(queue, group) => {
-                self.owners.insert((queue.clone(), group.clone()), number);
+            Topic::Ready(queue, group) => {
+                self.waiting.insert((queue.clone(), group.clone(), number));
             }
             Topic::Job(id) => {
                 self.watchers.insert((id.clone(), number));
-                out.push(Effect::Watches(number, self.next_call()));
+                out.push(Effect::Tell(number, Heard::Watches(self.next_call())));
             }
         }
-        self.topics.insert(number, topic);
+        self.topics.entry(number).or_default().push(topic);
     }
 
     pub(super) fn remove(&mut self, number: Number, out: &mut Vec<Effect>) {
-        match self.topics.remove(&number) {
-            Some(Topic::Queues(_)) => self.queues.retain(|(_, known)| *known != number),
-            Some(Topic::Group(queue, group)) => {
-                let of = (queue, group);
-                if self.owners.get(&of) == Some(&number) {
-                    self.owners.remove(&of);
+        for topic in self.topics.remove(&number).into_iter().flatten() {
+            match topic {
+                Topic::Ready(queue, group) => {
+                    self.waiting.remove(&(queue, group, number));
+                }
+                Topic::Job(id) => {
+                    self.watchers.remove(&(id.clone(), number));
+                    if self.of(&id).next().is_none() {
+                        out.push(Effect::Call(Call::Watch(Watching::End, self.next_call(), vec![id])));
+                    }
                 }
             }
-            Some(Topic::Job(id)) => {
-                self.watchers.remove(&(id.clone(), number));
-                if self.of(&id).next().is_none() {
-                    out.push(Effect::Call(Call::Unwatch(self.next_call(), id)));
-                }
-            }
-            None => {}
         }
     }
 
@@ -88,18 +80,13 @@ impl Subscribers {
 
     /// Whom ready jobs of a queue concern, or of a group of a pinned queue.
     pub(super) fn waiting(&self, queue: QueueName, group: Option<GroupName>) -> Vec<Number> {
-        match group {
-            Some(group) => self.owners.get(&(queue, group)).copied().into_iter().collect(),
-            None => {
-                let all = self.queues.range((queue.clone(), 0)..=(queue, Number::MAX));
-                all.map(|(_, number)| *number).collect()
-            }
-        }
+        let first = (queue.clone(), group.clone(), 0);
+        self.waiting.range(first..=(queue, group, Number::MAX)).map(|(.., number)| *number).collect()
     }
 
     /// All who wait for jobs.
     pub(super) fn all_waiting(&self) -> Vec<Number> {
-        self.queues.iter().map(|(_, number)| *number).chain(self.owners.values().copied()).collect()
+        self.waiting.iter().map(|(.., number)| *number).collect()
     }
 
     pub(super) fn tell(&self, news: &News, out: &mut Vec<Effect>) {
@@ -112,14 +99,19 @@ impl Subscribers {
 
     /// The store refuses to send messages.
     pub(super) fn refused(&mut self, why: String, out: &mut Vec<Effect>) {
-        let again = std::mem::replace(&mut self.is_refused, true);
-        out.push(Effect::Report(Notice::Unheard { why, again }));
+        let why = About::Error(StoreError::unusable(why).into());
+        out.push(if std::mem::replace(&mut self.is_refused, true) {
+            Effect::Report(Level::Debug, "redis still refuses to send messages", why)
+        } else {
+            let alone = "redis refuses to send messages, the node only looks for itself";
+            Effect::Report(Level::Warn, alone, why)
+        });
     }
 
     /// The store sends messages.
     pub(super) fn heard(&mut self, out: &mut Vec<Effect>) {
         if std::mem::take(&mut self.is_refused) {
-            out.push(Effect::Report(Notice::HeardAgain));
+            out.push(Effect::Report(Level::Info, "redis sends messages again", About::Node));
         }
     }
 
@@ -142,7 +134,7 @@ impl Subscribers {
     fn next_page(&mut self, number: u64, mut pages: VecDeque<Vec<JobId>>, out: &mut Vec<Effect>) {
         match pages.pop_front() {
             Some(ids) => {
-                out.push(Effect::Call(Call::WatchAgain(number, ids)));
+                out.push(Effect::Call(Call::Watch(Watching::Again, number, ids)));
                 self.again = Some((number, pages));
             }
             // A second look finds the changes between the gap and the watch.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Time;
-use super::effect::{Call, Effect, Notice};
+use super::effect::{About, Call, Effect, Level};
 use super::ends::{Ends, Said};
 use super::engine::Ctx;
 use super::execution::{End, Execution};
@@ -73,17 +73,19 @@ pub(super) struct Worker {
     turn: usize,
     /// Somebody may give it more orders.
     is_owned: bool,
-    /// Somebody waits until nothing runs any more.
-    is_awaited: bool,
+    /// Questions that are answered when nothing runs any more.
+    awaited: Vec<Number>,
     is_draining: bool,
+    /// When the engine lets it act at the latest.
+    pub(super) alarm: Option<Time>,
 }
 
 impl Worker {
     pub(super) fn new(now: Time, inc: Incarnation, number: Number, lanes: &str, plan: Plan) -> Self {
         let lane = |of: &str| Lane::new(format!("{lanes}{of}{number}"));
-        let take_lane = match &plan.owner {
-            Some(owner) => Lane::of_owner(&owner.queue, &owner.group, owner.token),
-            None => lane("take"),
+        let take_lane = match (&plan.owner, plan.queues.first()) {
+            (Some((group, token)), Some(queue)) => Lane::of_owner(queue, group, *token),
+            _ => lane("take"),
         };
         Self {
             number,
@@ -103,8 +105,9 @@ impl Worker {
             rests: None,
             turn: 0,
             is_owned: true,
-            is_awaited: false,
+            awaited: Vec::new(),
             is_draining: false,
+            alarm: None,
         }
     }
 
@@ -113,34 +116,31 @@ impl Worker {
         self.looks = true;
     }
 
-    /// It takes no more. Whoever waits is answered when nothing runs any more.
-    pub(super) fn drain(&mut self, is_awaited: bool) {
+    /// It takes no more. A question is answered when nothing runs any more.
+    pub(super) fn drain(&mut self, question: Option<Number>) {
         self.is_draining = true;
-        self.is_awaited |= is_awaited;
+        self.awaited.extend(question);
     }
 
     /// Nobody has it any more.
     pub(super) fn leave(&mut self) {
-        self.is_draining = true;
-        self.is_owned = false;
+        (self.is_draining, self.is_owned) = (true, false);
     }
 
-    /// An execution has come to an end.
-    pub(super) fn end(&mut self, end: End) {
-        self.ends.push(end);
+    /// Executions have come to an end.
+    pub(super) fn end(&mut self, ends: impl IntoIterator<Item = End>) {
+        ends.into_iter().for_each(|end| self.ends.push(end));
     }
 
-    /// A handler is gone: its slot is free.
-    pub(super) fn free(&mut self) {
+    /// A handler is gone, maybe with its runtime: its slot is free.
+    pub(super) fn free(&mut self, end: Option<End>, is_stranded: bool, out: &mut Vec<Effect>) {
         self.busy = self.busy.saturating_sub(1);
-    }
-
-    /// Its runtime is gone.
-    pub(super) fn strand(&mut self, out: &mut Vec<Effect>) {
-        if !self.is_draining {
-            out.push(Effect::Report(Notice::Stranded));
+        if is_stranded && end.is_some() && !self.is_draining {
+            let gone = "the runtime of a worker is gone, it takes no more jobs";
+            out.push(Effect::Report(Level::Warn, gone, About::Node));
             self.is_over(out);
         }
+        self.end(end);
     }
 
     /// It takes no more: its right to the group is over, its node is closed, or its runtime is gone.
@@ -204,8 +204,8 @@ impl Worker {
         if takes || says || self.ends.are_due(ctx.now) {
             let want = if takes { free.min(MOST as u32) } else { 0 };
             self.call(ctx, (takes || says).then_some(want));
-        } else if self.is_draining && self.is_idle() && std::mem::take(&mut self.is_awaited) {
-            ctx.out.push(Effect::Drained(self.number));
+        } else if self.is_draining && self.is_idle() {
+            ctx.out.extend(self.awaited.drain(..).map(|question| Effect::Answer(question, 0)));
         }
     }
 
@@ -225,22 +225,20 @@ impl Worker {
             self.behind = again.then(|| (repeat.since, ctx.now + PAUSE));
             return;
         };
-        let (executions, ends) = page.ends.clone();
-        let lane = self.journal_lane.clone();
+        let ends = Some((self.journal_lane.clone(), page.0.clone()));
         self.journal_lane.advance();
-        ctx.out.push(Effect::Call(Call::Repeat { worker: self.number, lane, executions, ends }));
+        ctx.out.push(Effect::Call(Call::Work { worker: self.number, again: true, ends, take: None }));
         self.flight = Some(Flight::Repeat(repeat, page));
     }
 
     /// Ends were repeated, or damaged data have refused them. Ends behind a refused page are said all the same.
-    pub(super) fn repeated(&mut self, ctx: &mut Ctx<'_>, answer: Result<(), Error>) {
-        let Some(Flight::Repeat(mut repeat, page)) = self.flight.take() else { return };
-        match answer {
+    fn repeated(&mut self, ctx: &mut Ctx<'_>, mut repeat: Repeat, page: &Page, refusal: Option<Error>) {
+        match refusal {
             // Another loss meanwhile is another change.
-            Ok(()) => self.journal.knows(repeat.to, &page),
-            Err(error) => {
+            None => self.journal.knows(repeat.to, page),
+            Some(error) => {
                 self.journal_lane.renew();
-                ctx.out.push(Effect::Report(Notice::NotRepeated(error)));
+                ctx.rarely("ends were not said again", About::Error(error));
                 repeat.has_failed = true;
             }
         }
@@ -256,7 +254,7 @@ impl Worker {
             (self.taking(ctx, want), ctx.now)
         });
         let take = taking.as_ref().map(|(taking, _)| (self.take_lane.clone(), taking.clone()));
-        ctx.out.push(Effect::Call(Call::Work { worker: self.number, ends, take }));
+        ctx.out.push(Effect::Call(Call::Work { worker: self.number, again: false, ends, take }));
         self.flight = Some(Flight::Work(said, taking));
     }
 
@@ -271,7 +269,7 @@ impl Worker {
             slots: want,
             until: None,
             queues: order.map(|queue| (queue.clone(), want)).collect(),
-            group: self.plan.owner.as_ref().map(|owner| owner.group.clone()),
+            group: self.plan.owner.as_ref().map(|(group, _)| group.clone()),
         }
     }
 
@@ -282,7 +280,13 @@ impl Worker {
         settled: Option<Result<(Incarnation, Vec<SettleReply>), Error>>,
         taken: Option<Result<(Incarnation, TakeReply), Error>>,
     ) {
-        let Some(Flight::Work(said, taking)) = self.flight.take() else { return };
+        let (said, taking) = match self.flight.take() {
+            Some(Flight::Work(said, taking)) => (said, taking),
+            Some(Flight::Repeat(repeat, page)) => {
+                return self.repeated(ctx, repeat, &page, settled.and_then(Result::err));
+            }
+            None => return,
+        };
         if let Some(settled) = settled {
             self.settle_lane.advance();
             self.settled(ctx, &said, settled);
@@ -313,8 +317,8 @@ impl Worker {
                 if !again {
                     said.ends.iter().for_each(|end| ctx.leases.told(&end.execution.key(), ctx.out));
                 }
-                let jobs = said.ends.len();
-                return ctx.out.push(Effect::Report(Notice::NotSaid { jobs, again, error }));
+                let text = if again { "ends were not said, they will be" } else { "ends were not said" };
+                return ctx.rarely(text, About::Error(error));
             }
         };
         self.journal.note(ctx.now, inc, said, &replies);
@@ -324,7 +328,8 @@ impl Worker {
             ctx.out.push(Effect::Ended(execution, reply, after));
             let cannot = matches!(reply, SettleReply::NoQueue | SettleReply::NoGroup | SettleReply::Bad);
             if cannot && !matches!(end.settle, Settle::Fail(..)) {
-                ctx.out.push(Effect::Report(Notice::CannotGoOn(key)));
+                let fails = "the job cannot go on as its handler says, it fails";
+                ctx.out.push(Effect::Report(Level::Warn, fails, About::Job(key)));
                 let why = if reply == SettleReply::NoGroup {
                     "its handler named a pinned queue, and it has no group"
                 } else {
@@ -335,7 +340,8 @@ impl Worker {
             }
             if matches!((reply, &end.settle), (SettleReply::Pending | SettleReply::Delayed, Settle::Wait(..)))
             {
-                ctx.out.push(Effect::Report(Notice::WaitsForNothing(key.clone())));
+                let vain = "the job waits again, and no child is open or has ended: an attempt has failed";
+                ctx.rarely(vain, About::Job(key.clone()));
             }
             ctx.leases.told(&key, ctx.out);
         }
@@ -352,19 +358,22 @@ impl Worker {
             Ok((inc, TakeReply::Taken { jobs, registration, more })) => {
                 self.registration = registration;
                 self.looks = more || jobs.len() >= taking.want as usize;
-                jobs.into_iter().for_each(|job| self.begin(ctx, job, inc, sent));
+                for job in jobs {
+                    self.begin(ctx, job, inc, sent);
+                }
             }
             Ok((_, TakeReply::Hold(ms))) => self.rest(ctx, taking, Duration::from_millis(ms)),
             Err(Error::Closed) => self.is_over(ctx.out),
             Err(Error::Store(StoreError::Late)) if self.plan.owner.is_some() => {
-                ctx.out.push(Effect::Report(Notice::RightOver));
+                let over = "a later owner of the group takes its jobs, or may do so";
+                ctx.out.push(Effect::Report(Level::Debug, over, About::Node));
                 self.is_over(ctx.out);
             }
             Err(error) => {
                 if matches!(error, Error::Store(StoreError::Late)) {
                     self.take_lane.renew();
                 }
-                ctx.out.push(Effect::Report(Notice::NotTaken(error)));
+                ctx.rarely("no jobs could be taken", About::Error(error));
                 self.rest(ctx, taking, PAUSE);
             }
         }
@@ -386,9 +395,7 @@ impl Worker {
         let end =
             ctx.leases.begin((ctx.now, sent), (self.number, runs), execution, Duration::from_millis(lease));
         self.busy += u32::from(runs);
-        if let Some(end) = end {
-            self.ends.push(end);
-        }
+        self.end(end);
         // Its data were lost while the answer was on its way.
         if inc != ctx.incarnation {
             ctx.leases.renew_all(ctx.now);

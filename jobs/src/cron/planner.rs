@@ -140,10 +140,7 @@ impl Jobs {
             loop {
                 tokio::select! {
                     biased;
-                    () = incarnations.changed() => {
-                        incarnations.see();
-                        left = crons.keys().cloned().collect();
-                    }
+                    Ok(()) = incarnations.changed() => left = crons.keys().cloned().collect(),
                     () = tokio::time::sleep(LISTS), if !left.is_empty() => {}
                 }
                 for id in std::mem::take(&mut left) {

@@ -32,7 +32,7 @@ impl<C: Call> Call for Behind<C> {
 
     fn send<'a>(&'a self, link: &'a Link, inc: Incarnation) -> BoxFuture<'a, StoreResult<C::Answer>> {
         async move {
-            if link.is_broken(Breakage::NothingAttested) {
+            if link.broken() == Some(Breakage::NothingAttested) {
                 return self.step.send(link, inc).await;
             }
             let unknown = self.executions.iter().filter(|(execution, again)| {

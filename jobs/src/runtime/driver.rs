@@ -1,31 +1,30 @@
 //! The driver: one task, on the node's own thread, that feeds the engine and performs its effects. Handlers run at home:
 //! on the runtimes that their workers were started on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, OptionFuture};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tenure_connection::since_boot;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::attesting::{Behind, Told};
 use super::handle::{Handle, Handles};
-use super::incarnations::Incarnations;
 use super::link::{In, Link};
-use super::report;
-use crate::core::effect::{Call, Effect, Heard};
+use crate::core::effect::{About, Call, Effect, Heard, Level};
 use crate::core::engine::{Config, Engine};
-use crate::core::execution::{End, Execution, Key};
-use crate::core::input::{Done, HandlerEvent, Input, Kept, Number, Plan};
-use crate::model::id::{JobId, QueueName};
+use crate::core::execution::{End, Execution};
+use crate::core::input::{Done, Input, Kept, Number};
+use crate::model::id::Incarnation;
 use crate::store::{
-    AttestJobs, ExtendJobs, Hint, Lane, SettleJobs, StoreError, TakeJobs, Taking, WatchJobs, Watching,
+    AttestJobs, Attesting, ExtendJobs, Hint, Lane, SettleJobs, StoreError, TakeJobs, Taking, WatchJobs,
+    Watching,
 };
 
 /// How long the store may take to renew leases: then the executions of another call have their turn.
@@ -36,20 +35,6 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Runs a job. It is given the execution, and must call its `leave` or `vanish` when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Handle>) + Send + Sync>;
 
-/// What a worker brings that the engine does not see.
-pub(crate) struct Local {
-    pub(crate) runner: Runner,
-    pub(crate) owner: Option<Right>,
-    drained: Vec<oneshot::Sender<()>>,
-    given_back: VecDeque<oneshot::Sender<usize>>,
-}
-
-impl Local {
-    pub(crate) fn new(runner: Runner, owner: Option<Right>) -> Self {
-        Self { runner, owner, drained: Vec::new(), given_back: VecDeque::new() }
-    }
-}
-
 /// The right of an owner to the jobs of its group.
 pub(crate) struct Right {
     /// Whether the right lasts, by the clock of this node.
@@ -58,43 +43,27 @@ pub(crate) struct Right {
     pub(crate) over: CancellationToken,
 }
 
-/// A message from a user or a handler.
-pub(crate) enum Message {
-    /// A worker begins to work.
-    Worker(Number, Plan, Local),
-    /// The worker takes no more; answer when nothing runs any more.
-    Drain(Number, oneshot::Sender<()>),
-    /// The worker ends all handlers, and gives their jobs back; answer how many there were.
-    GiveBack(Number, oneshot::Sender<usize>),
-    /// Nobody has the worker any more.
-    Unowned(Number),
-    /// A handler is gone.
-    Handler(Key, HandlerEvent),
-    /// The store says that the execution is another's by now.
-    Halted(Key),
-    /// Tell news of a job; answer the number of the call that watches the job.
-    Watch(Number, JobId, mpsc::UnboundedSender<Heard>, oneshot::Sender<u64>),
-    /// Wake a caller when a queue has ready jobs.
-    Seek(Number, QueueName, Arc<Notify>),
-    /// Nobody watches or waits any more.
-    Unsubscribe(Number),
+/// What the driver keeps for a number, and the engine does not see.
+pub(crate) enum With {
+    /// The means of a worker.
+    Worker(Runner, Option<Right>),
+    /// The answer to a question.
+    Answer(oneshot::Sender<usize>),
+    /// The ear of a subscriber.
+    Ear(mpsc::UnboundedSender<Heard>),
 }
 
-/// Who is told of messages beside the workers.
-enum Listener {
-    Watcher(mpsc::UnboundedSender<Heard>, Option<oneshot::Sender<u64>>),
-    Seeker(Arc<Notify>),
-}
+/// An input of a user or a handler, and what comes with a number.
+pub(crate) type Message = (Input, Option<(Number, With)>);
 
 pub(crate) struct Driver {
     engine: Engine,
     link: Link,
-    incarnations: Incarnations,
+    incarnation: watch::Receiver<Incarnation>,
     handles: Handles,
     /// For handlers.
     messages: mpsc::UnboundedSender<Message>,
-    workers: BTreeMap<Number, Local>,
-    listeners: BTreeMap<Number, Listener>,
+    with: BTreeMap<Number, With>,
     calls: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
     tick: Arc<Notify>,
     /// Told when it hears for the first time, or that it may not: what happens before is missed.
@@ -116,15 +85,15 @@ impl Driver {
             watches: u64::try_from(since.as_micros()).unwrap_or_default(),
             broken: link.broken(),
         };
-        let mut incarnations = link.incarnations();
+        let mut incarnation = link.incarnations();
+        let first = *incarnation.borrow_and_update();
         Self {
-            engine: Engine::new(config, incarnations.see()),
+            engine: Engine::new(config, first),
             link,
-            incarnations,
+            incarnation,
             handles,
             messages,
-            workers: BTreeMap::new(),
-            listeners: BTreeMap::new(),
+            with: BTreeMap::new(),
             calls: FuturesUnordered::new(),
             tick,
             hears: Some(hears),
@@ -146,7 +115,7 @@ impl Driver {
                 back = self.calls.next(), if !self.calls.is_empty() => done = back,
                 () = closed.cancelled(), if hints.is_some() => hints = None,
                 next = hear(&mut hints) => hint = next,
-                () = self.incarnations.changed() => {}
+                Ok(()) = self.incarnation.changed() => self.incarnation.mark_changed(),
                 () = passed(wait) => {}
             }
             // Each source is read before those whose words it may need, and those are taken in first: a message precedes the
@@ -155,11 +124,17 @@ impl Driver {
             let heard: Vec<_> = heard.inspect(|hint| self.first_heard(hint)).map(Input::Hint).collect();
             let back = done.into_iter().chain(from_fn(|| self.calls.next().now_or_never()?));
             let back: Vec<_> = back.flatten().map(Input::Done).collect();
-            for message in said.into_iter().chain(from_fn(|| messages.try_recv().ok())) {
-                batch.extend(self.take(message));
+            for (input, with) in said.into_iter().chain(from_fn(|| messages.try_recv().ok())) {
+                self.with.extend(with);
+                match &input {
+                    Input::Left(..) => self.link.metrics().leaves(),
+                    Input::Unsubscribe(number) => drop(self.with.remove(number)),
+                    _ => {}
+                }
+                batch.push(input);
             }
-            if self.incarnations.has_changed() {
-                batch.push(Input::Follows(self.incarnations.see()));
+            if self.incarnation.has_changed().is_ok_and(|changed| changed) {
+                batch.push(Input::Follows(*self.incarnation.borrow_and_update()));
             }
             batch.extend(back.into_iter().chain(heard));
         }
@@ -195,41 +170,6 @@ impl Driver {
         }
     }
 
-    fn take(&mut self, message: Message) -> Option<Input> {
-        Some(match message {
-            Message::Worker(number, plan, local) => {
-                self.workers.insert(number, local);
-                Input::Worker(number, plan)
-            }
-            Message::Drain(number, drained) => {
-                self.workers.get_mut(&number)?.drained.push(drained);
-                Input::Drain(number)
-            }
-            Message::GiveBack(number, given_back) => {
-                self.workers.get_mut(&number)?.given_back.push_back(given_back);
-                Input::GiveBack(number)
-            }
-            Message::Unowned(number) => Input::Unowned(number),
-            Message::Handler(key, event) => {
-                self.link.metrics().leaves();
-                Input::Handler(key, event)
-            }
-            Message::Halted(key) => Input::Halted(key),
-            Message::Watch(number, id, watcher, watches) => {
-                self.listeners.insert(number, Listener::Watcher(watcher, Some(watches)));
-                Input::Watch(number, id)
-            }
-            Message::Seek(number, queue, woken) => {
-                self.listeners.insert(number, Listener::Seeker(woken));
-                Input::Seek(number, queue)
-            }
-            Message::Unsubscribe(number) => {
-                self.listeners.remove(&number);
-                Input::Unsubscribe(number)
-            }
-        })
-    }
-
     /// Does one thing, and returns what the engine wants to know of it. Nobody may wait for an answer any more.
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
@@ -244,35 +184,22 @@ impl Driver {
                 let beat = self.handles.get(&key)?.last_beat();
                 return Some(Input::Beat(key, beat));
             }
-            Effect::Forget(key) => self.handles.forget(&key),
-            Effect::Ended(execution, reply, after) => report::ended(&self.link, &execution, reply, after),
-            Effect::Drained(worker) => {
-                for drained in self.workers.get_mut(&worker)?.drained.drain(..) {
-                    let _ = drained.send(());
+            Effect::Forget(key) => drop(self.handles.all().remove(&key)),
+            Effect::Ended(of, reply, after) => self.link.metrics().ends(&of.record.queue, reply, after),
+            Effect::Answer(question, jobs) => {
+                if let With::Answer(answer) = self.with.remove(&question)? {
+                    let _ = answer.send(jobs);
                 }
             }
-            Effect::GivenBack(worker, jobs) => {
-                let _ = self.workers.get_mut(&worker)?.given_back.pop_front()?.send(jobs);
-            }
-            Effect::Over(worker) => self.workers.get(&worker)?.owner.as_ref()?.over.cancel(),
-            Effect::Gone(worker) => drop(self.workers.remove(&worker)),
-            Effect::Wake(number) => {
-                if let Listener::Seeker(woken) = self.listeners.get(&number)? {
-                    woken.notify_one();
-                }
-            }
-            Effect::Watches(number, call) => {
-                if let Listener::Watcher(_, watches) = self.listeners.get_mut(&number)? {
-                    let _ = watches.take()?.send(call);
-                }
-            }
+            Effect::Over(worker) => self.right(worker)?.over.cancel(),
+            Effect::Gone(worker) => drop(self.with.remove(&worker)),
             Effect::Tell(number, heard) => {
-                if let Listener::Watcher(watcher, _) = self.listeners.get(&number)? {
-                    let _ = watcher.send(heard);
+                if let With::Ear(ear) = self.with.get(&number)? {
+                    let _ = ear.send(heard);
                 }
             }
             Effect::Tick => self.tick.notify_one(),
-            Effect::Report(notice) => report::notice(&self.link, notice),
+            Effect::Report(level, text, about) => report(&self.link, level, text, &about),
         }
         None
     }
@@ -280,41 +207,41 @@ impl Driver {
     fn begin(&self, worker: Option<Number>, execution: Arc<Execution>, kept: Kept) {
         let handle = Arc::new(Handle::new(execution, kept, self.messages.clone()));
         self.link.see(handle.token);
-        self.handles.add(handle.clone());
-        if let Some(local) = worker.and_then(|worker| self.workers.get(&worker)) {
+        self.handles.all().insert(handle.key(), handle.clone());
+        if let Some(With::Worker(runner, _)) = worker.and_then(|worker| self.with.get(&worker)) {
             self.link.metrics().begins(&handle.record.queue);
-            (local.runner)(handle);
+            runner(handle);
+        }
+    }
+
+    fn right(&self, worker: Number) -> Option<&Right> {
+        match self.with.get(&worker)? {
+            With::Worker(_, right) => right.as_ref(),
+            _ => None,
         }
     }
 
     fn call(&self, call: Call) -> BoxFuture<'static, Option<Done>> {
         let (link, node) = (self.link.clone(), self.link.node().clone());
         match call {
-            Call::Work { worker, ends, take } => self.work(worker, ends, take),
-            Call::Repeat { worker, lane, executions, ends } => {
-                let (executions, ends) = (AttestJobs(executions), SettleJobs(lane, ends));
-                let told = Told { known_in: Arc::default(), executions, ends };
-                async move { Some(Done::Repeated(worker, link.call(&told).await.map(drop))) }.boxed()
-            }
+            Call::Work { worker, again: true, ends, .. } => repeat(link, worker, ends),
+            Call::Work { worker, again: false, ends, take } => self.work(worker, ends, take),
             Call::Renew(keys) => {
                 let running: Vec<_> = keys.iter().filter_map(|key| self.handles.get(key)).collect();
                 let call = Behind::running(running, ExtendJobs(keys));
                 async move { Some(Done::Renewed(link.call_within(RENEWAL, &call).await)) }.boxed()
             }
-            Call::WatchAgain(number, ids) => {
-                let call = WatchJobs { node, watching: Watching::Again, number, ids };
-                async move { Some(Done::WatchedAgain(link.call(&call).await.is_ok())) }.boxed()
-            }
-            Call::Unwatch(number, id) => {
-                let call = WatchJobs { node, watching: Watching::End, number, ids: vec![id] };
-                async move {
-                    if let Err(error) = link.call_within(FAREWELL, &call).await {
-                        report::still_watched(&error);
-                    }
-                    None
+            Call::Watch(watching, number, ids) => async move {
+                let call = WatchJobs { node, watching, number, ids };
+                if watching == Watching::Again {
+                    return Some(Done::WatchedAgain(link.call(&call).await.is_ok()));
                 }
-                .boxed()
+                if let Err(error) = link.call_within(FAREWELL, &call).await {
+                    tracing::debug!(error = &error as &dyn std::error::Error, "a job goes on to be watched");
+                }
+                None
             }
+            .boxed(),
         }
     }
 
@@ -331,28 +258,47 @@ impl Driver {
             let executions = ends.iter().filter_map(handle).collect();
             In(Behind { executions, step: SettleJobs(lane, ends.iter().map(End::settling).collect()) })
         });
-        let right = self.workers.get(&worker).and_then(|local| local.owner.as_ref());
-        let lasts = right.is_none_or(|right| (right.lasts)());
+        let lasts = self.right(worker).is_none_or(|right| (right.lasts)());
         let take = take.map(|(lane, taking)| In(TakeJobs(lane, taking)));
         let link = self.link.clone();
         async move {
-            let settled = async {
-                match &settle {
-                    Some(settle) => Some(link.call(settle).await),
-                    None => None,
-                }
-            };
-            let taken = async {
-                match &take {
-                    Some(take) if lasts => Some(link.call(take).await),
-                    Some(_) => Some(Err(StoreError::Late.into())),
-                    None => None,
-                }
-            };
+            let settled = OptionFuture::from(settle.as_ref().map(|settle| link.call(settle)));
+            let taken =
+                OptionFuture::from(take.as_ref().map(async |take| {
+                    if lasts { link.call(take).await } else { Err(StoreError::Late.into()) }
+                }));
             let (settled, taken) = tokio::join!(settled, taken);
             Some(Done::Worked { worker, settled, taken })
         }
         .boxed()
+    }
+}
+
+/// Says ends again, behind their executions: their jobs are not made again.
+fn repeat(link: Link, worker: Number, ends: Option<(Lane, Arc<[End]>)>) -> BoxFuture<'static, Option<Done>> {
+    async move {
+        let (lane, ends) = ends?;
+        let of = |end: &End| Attesting::new(end.execution.id.clone(), end.execution.record.clone(), None);
+        let executions = AttestJobs(ends.iter().map(of).collect());
+        let ends = SettleJobs(lane, ends.iter().map(End::settling).collect());
+        let told = In(Told { known_in: Arc::default(), executions, ends });
+        Some(Done::Worked { worker, settled: Some(link.call(&told).await), taken: None })
+    }
+    .boxed()
+}
+
+fn report(link: &Link, level: Level, text: &'static str, about: &About) {
+    let node = link.node();
+    let (job, error) = match about {
+        About::Node => (None, None),
+        About::Job((id, _)) => (Some(id.as_str()), None),
+        About::Error(error) => (None, Some(error as &(dyn std::error::Error + 'static))),
+    };
+    match level {
+        Level::Rarely if !link.may_warn(text) => {}
+        Level::Warn | Level::Rarely => tracing::warn!(%node, job, error, "{text}"),
+        Level::Info => tracing::info!(%node, job, error, "{text}"),
+        Level::Debug => tracing::debug!(%node, job, error, "{text}"),
     }
 }
 

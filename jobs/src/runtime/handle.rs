@@ -1,7 +1,6 @@
 //! A handler's part of an execution: its cancellation, and the place where it leaves what it says.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::driver::Message;
 use crate::core::Time;
 use crate::core::execution::{Execution, Key};
-use crate::core::input::{HandlerEvent, Kept};
+use crate::core::input::{Input, Kept};
 use crate::model::id::Incarnation;
-use crate::store::{Data, Settle};
+use crate::store::{Data, Hint, Settle};
 
 /// A handler's part of an execution.
+#[derive(Debug)]
 pub(crate) struct Handle {
     execution: Arc<Execution>,
     pub(crate) cancel: CancellationToken,
@@ -27,6 +27,7 @@ pub(crate) struct Handle {
 }
 
 /// What the handler leaves for the store and for the engine.
+#[derive(Debug)]
 struct Slot {
     kept: Kept,
     /// When it last made progress.
@@ -102,24 +103,24 @@ impl Handle {
         self.slot().is_over
     }
 
-    fn say(&self, event: HandlerEvent) {
+    /// The handler is gone, with this end unless somebody has aborted the handler.
+    fn left(&self, settle: Option<Settle>, with_its_runtime: bool) {
+        self.slot().is_over = true;
         // A driver that is gone has given all executions up.
-        let _ = self.messages.send(Message::Handler(self.key(), event));
+        let _ = self.messages.send((Input::Left(self.key(), settle, with_its_runtime), None));
     }
 
     /// The handler is gone, and this is the end of the execution unless somebody has ended the execution before.
     pub(crate) fn leave(&self, settle: Settle) {
-        self.slot().is_over = true;
-        self.say(HandlerEvent::Ended(settle));
+        self.left(Some(settle), false);
     }
 
     /// The handler was dropped before its end, maybe with its runtime.
     pub(crate) fn vanish(&self, with_its_runtime: impl FnOnce() -> bool) {
         if self.is_over() {
-            self.say(HandlerEvent::Gone);
+            self.left(None, false);
         } else if with_its_runtime() {
-            self.slot().is_over = true;
-            self.say(HandlerEvent::Stranded);
+            self.left(Some(Settle::GiveBack), true);
         } else {
             self.leave(self.retry("its task was aborted"));
         }
@@ -127,7 +128,8 @@ impl Handle {
 
     /// The store says that the execution is another's by now.
     pub(crate) fn halted(&self) {
-        let _ = self.messages.send(Message::Halted(self.key()));
+        let halted = Hint::Halted(self.id.clone(), self.token);
+        let _ = self.messages.send((Input::Hint(halted), None));
     }
 
     /// Names the task of the handler.
@@ -158,31 +160,17 @@ impl Deref for Handle {
     }
 }
 
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("id", &self.id).field("token", &self.token).finish_non_exhaustive()
-    }
-}
-
 /// The handles of the executions that a node keeps.
 #[derive(Clone, Default)]
 pub(crate) struct Handles(Arc<Mutex<BTreeMap<Key, Arc<Handle>>>>);
 
 impl Handles {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<Handle>>> {
+    pub(super) fn all(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<Handle>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<Handle>> {
         self.all().get(key).cloned()
-    }
-
-    pub(super) fn add(&self, handle: Arc<Handle>) {
-        self.all().insert(handle.key(), handle);
-    }
-
-    pub(super) fn forget(&self, key: &Key) {
-        self.all().remove(key);
     }
 
     /// Ends all handlers, as a crash does.

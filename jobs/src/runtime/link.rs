@@ -10,11 +10,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use tenure_connection::Backoff;
 use tenure_steps::Step;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::incarnations::Incarnations;
 use super::metrics::Metrics;
 use crate::error::Error;
 use crate::model::id::{Incarnation, NodeName, QueueName, SetName, Token};
@@ -43,7 +42,8 @@ struct Shared {
     node: NodeName,
     /// Tells the lanes of this life of the node from those of any other.
     life: String,
-    incarnations: Incarnations,
+    /// The incarnation that this node follows.
+    incarnation: watch::Sender<Incarnation>,
     /// The highest token that this node has seen.
     seen: AtomicU64,
     queues: std::sync::Mutex<Vec<Own>>,
@@ -105,7 +105,7 @@ impl Link {
             metrics: Metrics::new(set, &node),
             node,
             life: ulid::Ulid::generate().to_string(),
-            incarnations: Incarnations::default(),
+            incarnation: watch::Sender::default(),
             seen: AtomicU64::new(0),
             queues: std::sync::Mutex::default(),
             worked: std::sync::Mutex::default(),
@@ -140,11 +140,6 @@ impl Link {
         self.shared.breakage
     }
 
-    /// Whether a proof has left this line out.
-    pub(crate) fn is_broken(&self, how: Breakage) -> bool {
-        self.shared.breakage == Some(how)
-    }
-
     /// Whether to warn of a cause again: lasting damage fills no log.
     pub(crate) fn may_warn(&self, cause: &'static str) -> bool {
         let mut warned = self.shared.warned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -160,10 +155,8 @@ impl Link {
     }
 
     /// The incarnation that this node follows, seen by the caller, and word of the next ones.
-    pub(crate) fn incarnations(&self) -> Incarnations {
-        let mut view = self.shared.incarnations.clone();
-        view.see();
-        view
+    pub(crate) fn incarnations(&self) -> watch::Receiver<Incarnation> {
+        self.shared.incarnation.subscribe()
     }
 
     pub(crate) fn see(&self, token: Token) {
@@ -193,7 +186,7 @@ impl Link {
     /// Looks whether the data still have the settings that this node has declared. Lost or unreadable settings are a
     /// loss of data: a new incarnation begins, and all nodes declare their queues anew.
     pub(crate) async fn look_after_queues(&self) -> Result<(), Error> {
-        let inc = self.shared.incarnations.latest();
+        let inc = *self.shared.incarnation.borrow();
         let is_ours = |known: &&Own| known.settings.is_some() && known.declared_in == inc;
         let names: Vec<_> = self.queues().iter().filter(is_ours).map(|known| known.queue.clone()).collect();
         for page in names.chunks(MOST) {
@@ -303,7 +296,7 @@ impl Link {
     async fn once<C: Call>(&self, step: &C) -> StoreResult<C::Answer> {
         let mut last = StoreError::NoSet;
         for _ in 0..3 {
-            let inc = self.shared.incarnations.latest();
+            let inc = *self.shared.incarnation.borrow();
             match step.send(self, inc).await {
                 Err(error @ (StoreError::NoSet | StoreError::Stale(_) | StoreError::OtherServer { .. })) => {
                     self.follow(inc).await?;
@@ -318,7 +311,7 @@ impl Link {
     /// Follows the set from an incarnation that is over to the next one, or makes the set.
     pub(crate) async fn follow(&self, former: Incarnation) -> StoreResult<()> {
         let _alone = self.shared.repairing.lock().await;
-        if self.shared.incarnations.latest() != former {
+        if *self.shared.incarnation.borrow() != former {
             return Ok(());
         }
         let server = self.store.run(former, &ReadServer()).await?;
@@ -353,7 +346,9 @@ impl Link {
             self.metrics().data_are_lost();
             tracing::warn!(node = %self.shared.node, %incarnation, "the data of the jobs were lost or went back");
         }
-        self.shared.incarnations.change(incarnation);
+        self.shared
+            .incarnation
+            .send_if_modified(|known| std::mem::replace(known, incarnation) != incarnation);
         Ok(())
     }
 
@@ -465,9 +460,9 @@ mod tests {
                 link("new").follow(Incarnation(0)).await.unwrap();
             }
             assert!(matches!(take(&second).await, TakeReply::Hold(_)));
-            let incarnation = second.incarnations().latest();
+            let incarnation = *second.incarnations().borrow();
             assert!(matches!(take(&first).await, TakeReply::Hold(_)));
-            assert_eq!(first.incarnations().latest(), incarnation, "one recovery is enough");
+            assert_eq!(*first.incarnations().borrow(), incarnation, "one recovery is enough");
         }
     }
 }

@@ -8,18 +8,20 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::CouchError;
 use crate::api::add::moment;
 use crate::api::jobs::Jobs;
+use crate::core::effect::Heard;
+use crate::core::input::Input;
+use crate::core::subscribers::Topic;
 use crate::data;
 use crate::error::Error;
 use crate::model::id::{Incarnation, JobId, QueueName, Token};
 use crate::model::record::Record;
 use crate::runtime::attesting::Told;
-use crate::runtime::driver::Message;
 use crate::runtime::link::In;
 use crate::store::{
     AttestJobs, Attesting, Data, Settle, SettleJobs, SettleReply, Settling, TakeJobs, TakeReply, TakenJob,
@@ -114,11 +116,9 @@ async fn seek(
     accept: Accept,
     mut reply: oneshot::Sender<Result<Option<Held>, CouchError>>,
 ) {
-    let woken = Arc::new(Notify::new());
-    let number = jobs.next_number();
-    jobs.tell(Message::Seek(number, queue.clone(), woken.clone()));
-    let taken = wait(&jobs, &queue, accept, &woken, &mut reply).await;
-    jobs.tell(Message::Unsubscribe(number));
+    let (number, mut heard) = jobs.subscribe(Topic::Ready(queue.clone(), None));
+    let taken = wait(&jobs, &queue, accept, &mut heard, &mut reply).await;
+    jobs.tell(Input::Unsubscribe(number), None);
     let held = taken.map(|taken| taken.map(|job| Held { jobs, job: Some(job) }));
     // Nobody may wait for it any more: then it is dropped here.
     let _ = reply.send(held);
@@ -128,7 +128,7 @@ async fn wait(
     jobs: &Jobs,
     queue: &QueueName,
     accept: Accept,
-    woken: &Notify,
+    heard: &mut mpsc::UnboundedReceiver<Heard>,
     caller: &mut oneshot::Sender<Result<Option<Held>, CouchError>>,
 ) -> Result<Option<(TakenJob, Incarnation)>, CouchError> {
     let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -137,6 +137,8 @@ async fn wait(
     taking.until = accept.until.map(moment).transpose()?;
     taking.slots = u32::from(!at_once);
     loop {
+        // This take is the answer to all that was heard before.
+        while heard.try_recv().is_ok() {}
         let take = |lane| In(TakeJobs(lane, taking.clone()));
         let (inc, reply) = jobs.call_once(&jobs.shared.own, take).await?;
         let mut pause = None;
@@ -162,7 +164,7 @@ async fn wait(
         let again = async {
             match pause {
                 Some(pause) => tokio::time::sleep(pause).await,
-                None => woken.notified().await,
+                None => drop(heard.recv().await),
             }
         };
         tokio::select! {

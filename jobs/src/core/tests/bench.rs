@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::super::Time;
 use super::super::engine::{Config, Engine};
 use super::super::execution::Key;
-use super::super::input::{Done, HandlerEvent, Input, Number, Owner, Plan};
+use super::super::input::{Done, Input, Number, Plan};
+use super::super::subscribers::Topic;
 use super::render;
 use crate::error::Error;
 use crate::model::id::{GroupName, Incarnation, JobId, NodeName, QueueName, Token};
@@ -32,6 +33,11 @@ pub(super) fn job(name: &str) -> TakenJob {
     let record = Record::parse("1|R|7|1|n||||0|0|q||1|0|0|0|1|0|").unwrap();
     let (body, notes, terms) = (Bytes::new(), Bytes::new(), Terms::default());
     TakenJob { id: id(name), record, body, notes, lease: 30_000, terms }
+}
+
+/// The plan of the owner of the group `g`, by this token.
+pub(super) fn owned(token: u64) -> Plan {
+    Plan { queues: vec![queue("q")], slots: 1, owner: Some((GroupName::new("g").unwrap(), token)) }
 }
 
 pub(super) fn done() -> Settle {
@@ -68,8 +74,7 @@ impl Bench {
     /// The same with worker 1, the owner of the group `g`.
     pub(super) fn with_owner() -> Self {
         let mut bench = Self::new();
-        let owner = Owner { queue: queue("q"), group: GroupName::new("g").unwrap(), token: 3 };
-        bench.step([Input::Worker(1, Plan { queues: vec![queue("q")], slots: 1, owner: Some(owner) })]);
+        bench.step([Input::Worker(1, owned(3))]);
         bench
     }
 
@@ -98,6 +103,11 @@ impl Bench {
         }
         self.now = end;
         self.step([]);
+    }
+
+    /// The moment so many ms ago.
+    pub(super) fn ago(&self, ms: u64) -> Time {
+        self.now.saturating_sub(Duration::from_millis(ms))
     }
 
     /// Lets time pass while the machine is suspended.
@@ -136,12 +146,12 @@ impl Bench {
 
     /// A handler has come to this end.
     pub(super) fn ends(&mut self, name: &str, settle: Settle) {
-        self.step([Input::Handler(key(name), HandlerEvent::Ended(settle))]);
+        self.step([Input::Left(key(name), Some(settle), false)]);
     }
 
     /// An aborted handler is gone.
     pub(super) fn gone(&mut self, name: &str) {
-        self.step([Input::Handler(key(name), HandlerEvent::Gone)]);
+        self.step([Input::Left(key(name), None, false)]);
     }
 
     pub(super) fn hint(&mut self, hint: Hint) {
@@ -160,12 +170,8 @@ impl Bench {
         self.step([Input::Follows(self.incarnation)]);
     }
 
-    pub(super) fn repeats(&mut self, answer: Result<(), Error>) {
-        self.step([Input::Done(Done::Repeated(1, answer))]);
-    }
-
     pub(super) fn watches(&mut self, number: Number, name: &str) {
-        self.step([Input::Watch(number, id(name))]);
+        self.step([Input::Subscribe(number, Topic::Job(id(name)))]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Renders effects as one line each, for comparison in tests. Executions read `id@token`.
 
-use super::super::effect::{Call, Effect, Heard, Notice};
+use super::super::effect::{About, Call, Effect, Heard};
 use super::super::execution::{End, Key};
 use crate::store::{Settle, Settling, Taking};
 
@@ -39,45 +39,20 @@ fn taking(taking: &Taking) -> String {
 
 fn call(call: &Call) -> String {
     match call {
-        Call::Work { worker, ends, take } => {
+        Call::Work { worker, again, ends, take } => {
+            let again = if *again { "again " } else { "" };
             let ends = ends.as_ref().map(|(lane, ends)| {
-                format!(
-                    "{}#{} {}",
-                    lane.name,
-                    lane.number,
-                    join(&**ends, |end| settling(&End::settling(end)))
-                )
+                let ends = join(&**ends, |end| settling(&End::settling(end)));
+                format!("{}#{} {again}{ends}", lane.name, lane.number)
             });
             let take =
                 take.as_ref().map(|(lane, wish)| format!("{}#{} {}", lane.name, lane.number, taking(wish)));
             format!("{worker}: {}", ends.into_iter().chain(take).collect::<Vec<_>>().join("; "))
         }
-        Call::Repeat { worker, lane, ends, .. } => {
-            format!("{worker}: {}#{} repeat {}", lane.name, lane.number, join(ends, settling))
-        }
         Call::Renew(keys) => format!("renew {}", join(keys, key)),
-        Call::WatchAgain(number, ids) => {
-            format!("watch again by {number}: {}", join(ids, ToString::to_string))
+        Call::Watch(how, number, ids) => {
+            format!("watch {how:?} by {number}: {}", join(ids, ToString::to_string)).to_lowercase()
         }
-        Call::Unwatch(number, id) => format!("unwatch by {number}: {id}"),
-    }
-}
-
-fn notice(notice: &Notice) -> String {
-    match notice {
-        Notice::LeaseLost(of) => format!("lease lost {}", key(of)),
-        Notice::NotRenewed(_) => "not renewed".into(),
-        Notice::Stranded => "stranded".into(),
-        Notice::NotRepeated(_) => "not repeated".into(),
-        Notice::NotSaid { jobs, again, .. } => {
-            format!("{jobs} not said{}", if *again { ", again" } else { "" })
-        }
-        Notice::CannotGoOn(of) => format!("cannot go on {}", key(of)),
-        Notice::WaitsForNothing(of) => format!("waits for nothing {}", key(of)),
-        Notice::RightOver => "right over".into(),
-        Notice::NotTaken(_) => "not taken".into(),
-        Notice::Unheard { why, again } => format!("unheard '{why}'{}", if *again { " again" } else { "" }),
-        Notice::HeardAgain => "heard again".into(),
     }
 }
 
@@ -93,15 +68,18 @@ pub(super) fn effect(effect: &Effect) -> String {
         Effect::Ended(execution, reply, after) => {
             format!("ended {} {reply:?} after {}ms", key(&execution.key()), after.as_millis())
         }
-        Effect::Drained(worker) => format!("{worker}: drained"),
-        Effect::GivenBack(worker, jobs) => format!("{worker}: {jobs} given back"),
+        Effect::Answer(question, jobs) => format!("answer {question}: {jobs}"),
         Effect::Over(worker) => format!("{worker}: over"),
         Effect::Gone(worker) => format!("{worker}: gone"),
-        Effect::Wake(number) => format!("{number}: wake"),
-        Effect::Watches(number, call) => format!("{number}: watches by {call}"),
+        Effect::Tell(number, Heard::Watches(call)) => format!("{number}: watches by {call}"),
         Effect::Tell(number, Heard::News(news)) => format!("{number}: news of {}", news.id),
-        Effect::Tell(number, Heard::Gap) => format!("{number}: gap"),
+        Effect::Tell(number, heard) => format!("{number}: {heard:?}").to_lowercase(),
         Effect::Tick => "tick".into(),
-        Effect::Report(of) => format!("! {}", notice(of)),
+        Effect::Report(level, text, about) => {
+            let job = if let About::Job(of) = about { format!("{} ", key(of)) } else { String::new() };
+            // As many words as tell the reports apart.
+            let text: Vec<_> = text.split(' ').take(5).collect();
+            format!("! {level:?}: {job}{}", text.join(" "))
+        }
     }
 }

@@ -1,9 +1,14 @@
 //! Who is told of which message.
 
 use super::super::input::{Done, Input, Plan};
-use super::bench::{Bench, id, job, queue};
-use crate::model::id::{GroupName, Token};
-use crate::store::{Hint, News, SettleReply};
+use super::super::subscribers::Topic;
+use super::bench::{Bench, id, job, owned, queue};
+use crate::model::id::{GroupName, Incarnation, Token};
+use crate::store::{Hint, News, SettleReply, TakeReply};
+
+fn none() -> TakeReply {
+    TakeReply::Taken { jobs: Vec::new(), registration: None, more: false }
+}
 
 fn news(name: &str) -> Hint {
     let (state, body, outcome, notes) = (None, None, None, None);
@@ -15,33 +20,37 @@ fn ready_jobs_wake_those_who_wait_for_their_queue() {
     let mut bench = Bench::with_worker(1);
     bench.takes([]);
     bench.step([
-        Input::Seek(5, queue("q")),
-        Input::Seek(6, queue("other")),
+        Input::Subscribe(5, Topic::Ready(queue("q"), None)),
+        Input::Subscribe(6, Topic::Ready(queue("other"), None)),
         Input::Worker(2, Plan { queues: vec![queue("other"), queue("q")], slots: 1, owner: None }),
     ]);
     bench.seen();
     bench.hint(Hint::Ready(queue("q"), None));
-    assert_eq!(bench.seen(), ["5: wake", "1: take1#2 take 1 of q"], "the other worker has a call on its way");
+    assert_eq!(
+        bench.seen(),
+        ["5: ready", "1: take1#2 take 1 of q"],
+        "the other worker has a call on its way"
+    );
     bench.step([Input::Unsubscribe(5)]);
     bench.hint(Hint::Ready(queue("q"), Some(GroupName::new("g").unwrap())));
     bench.hint(Hint::Ready(queue("other"), None));
-    assert_eq!(bench.seen(), ["6: wake"]);
+    assert_eq!(bench.seen(), ["6: ready"]);
 }
 
 #[test]
-fn the_last_owner_of_a_group_is_woken() {
+fn the_owners_of_a_group_are_woken_alone() {
     let mut bench = Bench::with_owner();
     bench.takes([]);
-    let group = GroupName::new("g").unwrap();
-    let owner = super::super::input::Owner { queue: queue("q"), group: group.clone(), token: 4 };
-    bench.step([Input::Worker(2, Plan { queues: vec![queue("q")], slots: 1, owner: Some(owner) })]);
-    // The former one ends, and the place of the other stays.
-    bench.step([Input::Unowned(1)]);
+    bench.step([
+        Input::Worker(2, owned(4)),
+        Input::Unowned(1),
+        Input::Subscribe(5, Topic::Ready(queue("q"), None)),
+    ]);
+    let closed = Done::Worked { worker: 2, settled: None, taken: Some(Ok((Incarnation(1), none()))) };
+    bench.step([Input::Done(closed)]);
     bench.seen();
-    bench.hint(Hint::Ready(queue("q"), Some(group)));
-    let inputs = Done::Worked { worker: 2, settled: None, taken: Some(Err(crate::error::Error::Closed)) };
-    bench.step([Input::Done(inputs)]);
-    assert_eq!(bench.seen(), ["2: over"]);
+    bench.hint(Hint::Ready(queue("q"), Some(GroupName::new("g").unwrap())));
+    assert_eq!(bench.seen(), [format!("2: owner.q/g#{} take 1 of q/g", (4_u128 << 64) + 2)]);
 }
 
 #[test]
@@ -56,7 +65,7 @@ fn news_go_to_the_watchers_of_their_job() {
     bench.step([Input::Unsubscribe(3)]);
     assert_eq!(bench.seen(), [""; 0]);
     bench.step([Input::Unsubscribe(4)]);
-    assert_eq!(bench.seen(), ["unwatch by 104: a"], "the latest word has the highest number");
+    assert_eq!(bench.seen(), ["watch end by 104: a"], "the latest word has the highest number");
 }
 
 #[test]
@@ -84,6 +93,13 @@ fn a_refusal_is_told_once_until_it_is_over() {
     for hint in [Hint::Subscribed, refused(), refused(), Hint::Subscribed, refused(), Hint::Earlier] {
         bench.hint(hint);
     }
-    let told = ["! unheard 'no'", "! unheard 'no' again", "! heard again", "! unheard 'no'", "tick"];
+    let refuses = "! Warn: redis refuses to send messages,";
+    let told = [
+        refuses,
+        "! Debug: redis still refuses to send",
+        "! Info: redis sends messages again",
+        refuses,
+        "tick",
+    ];
     assert_eq!(bench.seen(), told);
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::super::input::{HandlerEvent, Input};
+use super::super::input::Input;
 use super::bench::{Bench, damaged, done, job, key};
 use crate::error::Error;
 use crate::model::id::GroupName;
-use crate::store::{Data, Hint, Settle, SettleReply, StoreError, TakeReply};
+use crate::store::{Data, Hint, Settle, SettleReply, StoreError, TakeReply, TakenJob};
 
 #[test]
 fn jobs_begin_in_free_slots() {
@@ -65,10 +65,14 @@ fn an_idle_worker_looks_by_itself() {
     assert_eq!(bench.seen(), ["1: take1#2 take 1 of q"]);
     bench.worked(None, Some(Err(damaged())));
     bench.advance(1_000);
-    assert_eq!(bench.seen(), ["! not taken", "1: take1#3 take 1 of q"]);
+    assert_eq!(bench.seen(), ["! Rarely: no jobs could be taken", "1: take1#3 take 1 of q"]);
     bench.worked(None, Some(Err(StoreError::Late.into())));
     bench.advance(1_000);
-    assert_eq!(bench.seen(), ["! not taken", "1: take1~#1 take 1 of q"], "nobody else has its lane");
+    assert_eq!(
+        bench.seen(),
+        ["! Rarely: no jobs could be taken", "1: take1~#1 take 1 of q"],
+        "nobody else has its lane"
+    );
 }
 
 #[test]
@@ -77,12 +81,12 @@ fn an_owner_says_that_it_is_there_while_its_job_runs() {
     let mut bench = Bench::with_owner();
     let number = (3_u128 << 64) + 1;
     assert_eq!(bench.seen(), [format!("1: {LANE}#{number} take 1 of q/g")]);
-    bench.takes([super::super::super::store::TakenJob { lease: 86_400_000, ..job("a") }]);
+    bench.takes([TakenJob { lease: 86_400_000, ..job("a") }]);
     bench.seen();
     bench.advance(30 * 60 * 1_000);
     assert_eq!(bench.seen(), [format!("1: {LANE}#{} take 0 of q/g", number + 1)]);
     bench.worked(None, Some(Err(StoreError::Late.into())));
-    assert_eq!(bench.seen(), ["! right over", "1: over"]);
+    assert_eq!(bench.seen(), ["! Debug: a later owner of the", "1: over"]);
     bench.hint(Hint::Ready("q".parse().unwrap(), Some(GroupName::new("g").unwrap())));
     assert_eq!(bench.seen(), [""; 0], "it takes no more");
 }
@@ -91,11 +95,11 @@ fn an_owner_says_that_it_is_there_while_its_job_runs() {
 fn a_job_taken_by_a_draining_worker_is_given_back() {
     let mut bench = Bench::with_worker(2);
     bench.seen();
-    bench.step([Input::Drain(1)]);
+    bench.step([Input::Drain(1, 9)]);
     bench.takes([job("a")]);
     assert_eq!(bench.seen(), ["keep a@7", "1: settle1#1 a@7 back"]);
     bench.settles([SettleReply::Pending], false);
-    assert_eq!(bench.seen(), ["ended a@7 Pending after 0ms", "forget a@7", "1: drained"]);
+    assert_eq!(bench.seen(), ["ended a@7 Pending after 0ms", "forget a@7", "answer 9: 0"]);
 }
 
 #[test]
@@ -104,10 +108,10 @@ fn a_draining_worker_takes_its_registration_back() {
     let registration = Some("r".into());
     bench.worked(None, Some(Ok(TakeReply::Taken { jobs: Vec::new(), registration, more: false })));
     bench.seen();
-    bench.step([Input::Drain(1)]);
+    bench.step([Input::Drain(1, 9)]);
     assert_eq!(bench.seen(), ["1: take1#2 take 0 of q was=r"]);
     bench.takes([]);
-    assert_eq!(bench.seen(), ["1: drained"]);
+    assert_eq!(bench.seen(), ["answer 9: 0"]);
     bench.step([Input::Unowned(1)]);
     assert_eq!(bench.seen(), ["1: gone"]);
 }
@@ -115,8 +119,8 @@ fn a_draining_worker_takes_its_registration_back() {
 #[test]
 fn a_worker_that_gives_back_aborts_its_handlers_alone() {
     let mut bench = Bench::running([job("a")]);
-    bench.step([Input::GiveBack(2), Input::GiveBack(1)]);
-    let said = ["2: 0 given back", "ABORT a@7", "1: 1 given back", "1: settle1#1 a@7 back"];
+    bench.step([Input::GiveBack(2, 8), Input::GiveBack(1, 9)]);
+    let said = ["answer 8: 0", "ABORT a@7", "answer 9: 1", "1: settle1#1 a@7 back"];
     assert_eq!(bench.seen(), said);
     bench.ends("a", done());
     bench.settles([SettleReply::Pending], false);
@@ -127,10 +131,13 @@ fn a_worker_that_gives_back_aborts_its_handlers_alone() {
 fn a_worker_without_its_runtime_takes_no_more() {
     let mut bench = Bench::running([job("a"), job("b")]);
     bench.step([
-        Input::Handler(key("a"), HandlerEvent::Stranded),
-        Input::Handler(key("b"), HandlerEvent::Stranded),
+        Input::Left(key("a"), Some(Settle::GiveBack), true),
+        Input::Left(key("b"), Some(Settle::GiveBack), true),
     ]);
-    assert_eq!(bench.seen(), ["! stranded", "1: over", "1: settle1#1 a@7 back b@7 back"]);
+    assert_eq!(
+        bench.seen(),
+        ["! Warn: the runtime of a worker", "1: over", "1: settle1#1 a@7 back b@7 back"]
+    );
 }
 
 #[test]
@@ -152,7 +159,7 @@ fn a_job_that_cannot_go_on_fails() {
     let why = "its handler named a pinned queue, and it has no group";
     let said = [
         "ended a@7 NoGroup after 5ms".to_owned(),
-        "! cannot go on a@7".into(),
+        "! Warn: a@7 the job cannot go on".into(),
         format!("1: settle1#2 a@7 fail '{why}'"),
     ];
     assert_eq!(bench.seen(), said);
@@ -166,5 +173,5 @@ fn a_wait_for_nothing_is_told() {
     bench.ends("a", Settle::Wait(1, Data::Keep));
     bench.seen();
     bench.settles([SettleReply::Delayed], true);
-    assert_eq!(bench.seen()[1..], ["! waits for nothing a@7", "forget a@7"]);
+    assert_eq!(bench.seen()[1..], ["! Rarely: a@7 the job waits again, and", "forget a@7"]);
 }
