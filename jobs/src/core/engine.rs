@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Time;
 use super::effect::{About, Effect, Heard, Level};
-use super::execution::Key;
 use super::input::{Done, Input, Number};
 use super::leases::Leases;
 use super::subscribers::{Subscribers, Topic};
@@ -106,7 +105,7 @@ impl Engine {
 
     /// When each handler is aborted, unless its lease is renewed.
     #[cfg(feature = "sim")]
-    pub(crate) fn aborts(&self) -> impl Iterator<Item = (&Key, Time)> {
+    pub(crate) fn aborts(&self) -> impl Iterator<Item = (&super::execution::Key, Time)> {
         self.leases.aborts()
     }
 
