@@ -59,7 +59,7 @@ build_chaos = $(if $(BUILT),@true,cargo build -p tenure-chaos)
 run_chaos = $(if $(BUILT),"$(BUILT)/tenure-chaos",cargo run -q -p tenure-chaos --)
 
 # The tests that compute play optimized builds of what they play. Equal settings share one build.
-computing = --config profile.dev.package.tenure-pool.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
+computing = --config profile.dev.package.tenure-protocol.opt-level=3 --config profile.dev.package.tenure-sim.opt-level=3 --config profile.dev.package.tenure-jobs.opt-level=3
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve-demo deploy-drill tour book test proof test-plain test-often sim model bench instructions chaos chaos-jobs chaos-children chaos-controls chaos-bounds command-bounds poison soak sdk sim-jobs deploy-check versions peers rehearsal deb ci
@@ -98,18 +98,18 @@ proof:
 
 # `make test` builds the crates with the features that the proofs need; the examples alone take them without these.
 test-plain:
-	cargo clippy --locked -p tenure-sequence -p tenure-pool -p tenure-jobs -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-steps -p tenure-testing --lib -- -D warnings
+	cargo clippy --locked -p tenure-sequence -p tenure-pool -p tenure-protocol -p tenure-jobs -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-steps -p tenure-testing --lib -- -D warnings
 	@$(with_redis) && cargo test --locked -p tenure-examples $(foreach name,$(ONLY),--test "$(name)")
 
 test-often:
 	@scripts/test $(if $(PROOF),--proof) --times $(TIMES) $(foreach load,$(LOAD),--load $(load)) $(foreach name,$(ONLY),--only $(name))
 
 model:
-	cargo test --release -p tenure-pool --test model -- --include-ignored --nocapture --test-threads 1
+	cargo test --release -p tenure-sim --test model -- --include-ignored --nocapture --test-threads 1
 	cargo test --release -p tenure-jobs --all-features --test model -- --include-ignored --nocapture --test-threads 1
 
 sim:
-	@cargo run -q --release -p tenure-pool --features sim --bin tenure-sim -- $(SEEDS) $(START) $(STEPS) $(FAULTS)
+	@cargo run -q --release -p tenure-sim -- $(SEEDS) $(START) $(STEPS) $(FAULTS)
 
 sim-jobs:
 	@SEEDS="$(SEEDS)" START="$(START)" STEPS="$(if $(filter command line environment,$(origin STEPS)),$(STEPS),150)" \

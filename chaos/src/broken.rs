@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use tenure_connection::Client;
-use tenure_pool::id::PoolName;
-use tenure_pool::mutation::{Mutation, Mutations, ScriptPatch};
 use tenure_pool::store::{RedisStore, Store};
 use tenure_pool::{Node, NodeBuilder};
+use tenure_protocol::model::id::PoolName;
+use tenure_protocol::mutation::{Mutation, Mutations, ScriptPatch};
 
 use crate::Result;
 

@@ -235,8 +235,6 @@ fn code_of_dispatch(error: &DispatchError) -> Code {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tenure_pool::StoreError;
 
     use super::*;
@@ -244,7 +242,8 @@ mod tests {
     #[test]
     fn each_error_of_a_missing_right_names_the_doctor() {
         let (code, detail) = ("NOPERM".into(), "User u has no permissions to run the 'xadd' command".into());
-        let forbidden = StoreError::Unusable(Arc::new(tenure_connection::Error::Server { code, detail }));
+        let error = tenure_connection::Error::Server { code, detail };
+        let forbidden = StoreError::Unusable(tenure_connection::Failure::of(error.class(), error));
         let failures = [
             Failure::from(Error::Store(forbidden.clone())),
             Failure::from(DispatchError::Store(forbidden.clone())),

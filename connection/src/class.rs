@@ -1,38 +1,8 @@
 //! One table for all crates: the meaning of an error of Redis for the caller.
 
-use crate::Error;
+use tenure_steps::Class;
 
-/// The meaning of an error for the caller: whether waiting helps, or a person has to mend something, and whether the command
-/// may have been executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Class {
-    /// The URL, a setting or the call cannot be meant. Nothing was sent.
-    Config,
-    /// The server did not answer within the time for a connection, and no cause is known. The command was not sent.
-    Silent,
-    /// No connection can be made, and the error names the cause: an unknown name, a port where nobody listens, TLS on one
-    /// side only, a server without room for more clients. The cause may pass. The command was not sent.
-    Unreachable,
-    /// Client and server do not fit together: the password is wrong, a certificate is refused, or the URL names a cluster or a
-    /// sentinel and the server is none. The command was not sent.
-    Refused,
-    /// The user lacks a right for the command, or for a command inside the script. Earlier writes of the script stay.
-    Forbidden,
-    /// The server cannot execute the command now: the server loads data, is a replica, lacks replicas, is busy with a
-    /// script, or loses its scripts. The command was not executed, and may be sent again.
-    NotNow,
-    /// The server's memory is full. The command was not executed, and may be sent again.
-    Full,
-    /// There is no answer. The command may have been executed, or may be executed later.
-    Unanswered,
-    /// The [`Admission`](crate::Admission) refused the server. The command was not sent.
-    OtherServer,
-    /// The command failed on what is stored: a script raised an error, or a key holds a value of another type.
-    Raised,
-    /// The server refuses the call for good: repeating the call changes nothing.
-    Unusable,
-}
+use crate::Error;
 
 /// How Redis 7.0 and later versions begin the answer to a script whose user lacks a right for a command, a key or a
 /// channel. The code may be `ERR`.

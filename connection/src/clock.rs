@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The time since the machine's boot, suspends included. A thread that [follows](crate::paused) the paused time of a test has
+/// The time since the machine's boot, suspends included. A thread that follows the paused time of a test has
 /// that of the test.
 pub fn since_boot() -> Duration {
     #[cfg(feature = "test-util")]

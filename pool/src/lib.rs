@@ -1,25 +1,13 @@
 #![doc = include_str!("../README.md")]
-// The items of private modules that the proofs and benchmarks see are public for them.
-#![cfg_attr(not(feature = "sim"), allow(unreachable_pub))]
 
 mod api;
 mod clock;
-mod core;
-mod error;
 mod job;
-mod model;
-#[cfg(not(feature = "sim"))]
-mod mutation;
-#[cfg(feature = "sim")]
-#[doc(hidden)]
-pub mod mutation;
-mod proof;
 mod runtime;
-#[cfg(not(any(feature = "micro", feature = "sim")))]
-mod store;
-#[cfg(any(feature = "micro", feature = "sim"))]
 #[doc(hidden)]
 pub mod store;
+
+pub(crate) use tenure_protocol::{core, error, model, mutation};
 
 pub use api::builder::{Backend, NodeBuilder};
 pub use api::events::{EventCursor, EventPage};
@@ -70,15 +58,6 @@ pub use model::ticket::Ticket;
 pub use model::trace::TraceContext;
 pub use model::unsaved::NotSaved;
 pub use model::why::{Cause, Why};
-#[cfg(any(feature = "micro", feature = "sim"))]
-#[doc(hidden)]
-pub use model::{id, member, record, settings};
-#[cfg(feature = "micro")]
-#[doc(hidden)]
-pub use proof::micro;
-#[cfg(feature = "sim")]
-#[doc(hidden)]
-pub use proof::sim;
 pub use runtime::polls::BlockedJob;
 pub use store::{MemoryStore, Refusal, ScheduleKind, StoreError, UnsuitableServer};
 pub use tenure_connection::Client;

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod class;
+mod entry;
 mod file;
 mod letters;
 mod parts;
@@ -9,6 +11,8 @@ mod step;
 mod unexpected;
 mod unused;
 
+pub use class::{Class, Failure};
+pub use entry::{EntryId, EntryIdError};
 pub use file::File;
 pub use letters::{Letters, More, ReadLetters, strange_letters};
 pub use parts::Parts;

@@ -15,7 +15,7 @@ mod start;
 mod stream;
 
 pub use adding::{AddOptions, Added};
-pub use cursor::{Cursors, EntryId, EntryIdError};
+pub use cursor::Cursors;
 pub use entry::{Entry, MAX_BATCH, MAX_BATCH_BYTES, MAX_ENTRY_BYTES, MAX_FIELDS, NewEntry, TOPIC_FIELD};
 pub use error::Error;
 pub use filter::Filter;
@@ -24,6 +24,7 @@ pub use reader::{Reader, ReaderBuilder, ReaderHandle};
 pub use sink::{Sink, SinkBuilder, SinkHandle};
 pub use start::Start;
 pub use stream::{Stream, StreamBuilder};
+pub use tenure_steps::{EntryId, EntryIdError};
 
 #[cfg(test)]
 mod tests {

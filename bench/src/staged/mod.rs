@@ -11,14 +11,14 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use redis::aio::MultiplexedConnection;
 use tenure_pool::Settings;
-use tenure_pool::id::{
-    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
-};
 use tenure_pool::store::{
     BATCH_MAX, Begin, BeginReply, Bootstrap, Cursors, Dispatch, DispatchItem, DispatchReply, EntryId, Join,
     JoinRequest, OpenNormal, Placing, PoolState, ReadIdentity, ReadNode, ReadPool, ReadState, ReadTime,
     RedisStore, Release, ReleaseItem, ReleaseMode, Renew, Route, RouteReply, Seen, Settle, Started,
     StartedItem, Store, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
+};
+use tenure_protocol::model::id::{
+    DispatchId, Incarnation, JobKey, NodeName, Nonce, PoolName, Revision, Token, WorkerId,
 };
 
 use crate::Error;

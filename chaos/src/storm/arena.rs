@@ -9,8 +9,8 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use tenure_connection::Client;
-use tenure_pool::id::PoolName;
 use tenure_pool::store::RedisStore;
+use tenure_protocol::model::id::PoolName;
 use tenure_testing::history::History;
 use tenure_testing::{Proxy, RedisServer, Sentinels, sentinels};
 

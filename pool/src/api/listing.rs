@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::Serialize;
+use tenure_steps::Failure;
 
 use crate::api::node::PATIENCE;
 use crate::error::Error;
@@ -418,7 +419,7 @@ pub(crate) async fn payload(store: &Store, key: &JobKey) -> Result<Option<Bytes>
             Error::NewerVersion { what: "the payload's envelope", version, known: wire::VERSION }
         }
         error @ (EnvelopeError::Damaged(_) | EnvelopeError::UnknownPolicy) => {
-            StoreError::Damaged(std::sync::Arc::new(error)).into()
+            StoreError::Damaged(Failure::new(error)).into()
         }
     })?;
     Ok(Some(opened.body))

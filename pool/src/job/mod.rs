@@ -9,6 +9,7 @@ pub(crate) mod handover;
 pub(crate) mod payload;
 pub(crate) mod plan;
 pub(crate) mod serving;
+pub(crate) mod span;
 pub(crate) mod spec;
 pub(crate) mod typed;
 mod updated;

@@ -20,7 +20,7 @@ use super::history::Chronicle;
 use super::int_map::IntMap;
 use super::lease::Leases;
 use super::log::{self, Log};
-use super::metrics::{self, Metrics};
+use super::metrics::Metrics;
 use super::planners::{Part, Planners};
 use super::room::Room;
 use super::saving::Saving;
@@ -427,7 +427,7 @@ impl Driver {
         let store = self.store.clone();
         let reads = (matches!(call, Call::ReadNode(..)), matches!(call, Call::ReadPool(..)));
         let leases = matches!(call, Call::ForgetNode(..)).then(|| self.leases.clone());
-        let step = metrics::step(&call).map(|step| (step, self.watched.metrics.call(step)));
+        let step = call.metric().map(|step| (step, self.watched.metrics.call(step)));
         let health = self.watched.health.clone();
         let span = match &call {
             Call::Route(route, _) => {

@@ -135,7 +135,7 @@ fn log(node: &NodeName, notice: &Notice, count: u64) {
         Notice::NotTakenBack { error } => {
             tracing::error!(%node, %error, count, "the pool refuses to take a worker of this node back, the worker asks again at intervals");
         }
-        Notice::TooOld(TooOld { floor, level }) => {
+        Notice::TooOld(TooOld { floor, level, .. }) => {
             tracing::error!(%node, floor, level, "the pool needs a newer version: it refuses all that this node asks, and the node's jobs end with their leases");
         }
         Notice::Lost { signs } => {
@@ -230,7 +230,6 @@ pub(super) fn progress(node: &NodeName, stalled: bool, has_leases: bool, idle: D
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::sync::Arc;
 
     use tenure_testing::Lines;
 
@@ -252,7 +251,7 @@ mod tests {
     }
 
     fn unusable() -> StoreError {
-        StoreError::Unusable(Arc::new(std::io::Error::other("the counter is a list")))
+        StoreError::Unusable(tenure_steps::Failure::new(std::io::Error::other("the counter is a list")))
     }
 
     #[test]
@@ -271,7 +270,7 @@ mod tests {
         let lines = said(|log| {
             for n in 0..1_000 {
                 let cause = std::io::Error::other(if n % 2 == 0 { "a list" } else { "a text" });
-                let error = StoreError::Damaged(Arc::new(cause));
+                let error = StoreError::Damaged(tenure_steps::Failure::new(cause));
                 log.log(at(n), &Notice::Trouble(error.clone()));
                 let key = JobKey::try_from(format!("k{n}")).unwrap();
                 log.log(at(n), &Notice::SetAside { key, error });

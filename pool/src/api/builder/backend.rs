@@ -16,13 +16,13 @@ pub struct Backend(Kind);
 enum Kind {
     Redis(Client),
     Memory(MemoryStore),
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     Store(Store),
 }
 
 impl Backend {
     /// The store of a pool, or of this shard of it. `user` names its connections to Redis.
-    #[cfg_attr(not(feature = "sim"), allow(clippy::unnecessary_wraps))]
+    #[cfg_attr(not(feature = "proof"), allow(clippy::unnecessary_wraps))]
     pub(crate) fn store(
         &self,
         pool: &PoolName,
@@ -37,13 +37,12 @@ impl Backend {
             }
             (Kind::Memory(store), None) => store.clone().into(),
             (Kind::Memory(store), Some(shard)) => store.shard(shard.index).into(),
-            #[cfg(feature = "sim")]
+            #[cfg(feature = "proof")]
             (Kind::Store(store), None) => store.clone(),
-            #[cfg(feature = "sim")]
+            #[cfg(feature = "proof")]
             (Kind::Store(_), Some(shard)) => {
-                let (name, value) = ("shards", shard.count.to_string());
-                let why = "must not be asked for on a store of one pool".into();
-                return Err(InvalidSetting { name, value, why });
+                let why = "must not be asked for on a store of one pool";
+                return Err(InvalidSetting::new("shards", shard.count.to_string(), why));
             }
         })
     }
@@ -54,7 +53,7 @@ impl fmt::Debug for Backend {
         f.write_str(match self.0 {
             Kind::Redis(_) => "Backend(redis)",
             Kind::Memory(_) => "Backend(memory)",
-            #[cfg(feature = "sim")]
+            #[cfg(feature = "proof")]
             Kind::Store(_) => "Backend(store)",
         })
     }
@@ -84,7 +83,7 @@ impl From<&MemoryStore> for Backend {
     }
 }
 
-#[cfg(feature = "sim")]
+#[cfg(feature = "proof")]
 impl From<Store> for Backend {
     fn from(store: Store) -> Self {
         Self(Kind::Store(store))

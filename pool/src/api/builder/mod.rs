@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_connection::{Thread, follows_a_test};
+use tenure_steps::Failure;
 
 use crate::api::node::{Limit, Node, Shard, shards};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
 use crate::error::Error;
+use crate::job::span::JobSpanHook;
 use crate::model::id::{NodeName, PoolName};
 use crate::model::level::check_address;
 use crate::model::policy::FencePolicy;
 use crate::model::settings::bounds::{check, check_time};
 use crate::model::settings::{Given, InvalidSetting, Settings, ShardId};
-use crate::model::trace::{JobSpanHook, TraceContext};
+use crate::model::trace::TraceContext;
 use crate::mutation::{Mutation, Mutations};
 use crate::runtime::actors::Beside;
 use crate::store::{Store, StoreError};
@@ -302,7 +304,7 @@ impl NodeBuilder {
 
     /// Leaves these lines of the protocol out, for the proofs.
     #[doc(hidden)]
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     pub fn broken(mut self, mutations: Mutations) -> Self {
         self.broken = mutations;
         self
@@ -363,7 +365,7 @@ impl NodeBuilder {
         if self.client_only || follows_a_test() || self.broken.has(Mutation::EngineAtHome) {
             return Ok(Thread::here());
         }
-        Thread::start(name).map_err(|error| StoreError::NotExecuted(Arc::new(error)))
+        Thread::start(name).map_err(|error| StoreError::NotExecuted(Failure::new(error)))
     }
 
     /// The settings that the node runs with.

@@ -338,7 +338,7 @@ fn verdict(key: &JobKey, seen: &Evidence, members: &Members, settings: &Settings
         (JobState::Assigned, _) if is_leaving(record, members) => Verdict::Leaving,
         (JobState::Assigned, _) => Verdict::NotBegun,
         (JobState::Running, _) if is_stopping => Verdict::Dropped,
-        (JobState::Running, _) => running(key, record, members, &ring, settings),
+        _ => running(key, record, members, &ring, settings),
     }
 }
 

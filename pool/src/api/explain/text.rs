@@ -119,7 +119,7 @@ impl Explanation {
                 write!(f, ", for {lasting}, attempt {attempts}")
             }
             Some(JobState::Stopping) => self.with_owner(f, "stopping on"),
-            Some(JobState::Parked) => {
+            Some(_) => {
                 if let Some(Paused { by, reason, .. }) = &self.paused {
                     write!(f, "paused for {lasting}")?;
                     if !by.is_empty() {

@@ -73,7 +73,7 @@ impl Health {
 
     /// Joins the health of two shards of one pool.
     pub(crate) fn and(mut self, other: Self) -> Self {
-        self.phase = worse(self.phase, other.phase);
+        self.phase = self.phase.worse(other.phase);
         self.leaving |= other.leaving;
         self.engine_idle = self.engine_idle.max(other.engine_idle);
         self.reader_idle = self.reader_idle.max(other.reader_idle);
@@ -105,25 +105,6 @@ impl Health {
     /// moment after the machine was suspended, or while a handler is slow to end.
     pub fn needs_restart(&self) -> bool {
         self.reasons.iter().any(Unhealthy::needs_restart)
-    }
-}
-
-/// The phase that is further from an open pool. While some shard has not ended, the pool is ending.
-fn worse(one: PoolPhase, other: PoolPhase) -> PoolPhase {
-    let distance = |phase| match phase {
-        PoolPhase::Open => 0,
-        PoolPhase::Recovering => 1,
-        PoolPhase::Unknown => 2,
-        PoolPhase::Closing => 3,
-        PoolPhase::Stopping => 4,
-        PoolPhase::Closed => 5,
-    };
-    match (one, other) {
-        (PoolPhase::Closed, living) | (living, PoolPhase::Closed) if living != PoolPhase::Closed => {
-            PoolPhase::Stopping
-        }
-        _ if distance(other) > distance(one) => other,
-        _ => one,
     }
 }
 

@@ -48,7 +48,7 @@ fn but_for(change: impl FnOnce(&mut Health)) -> Vec<Unhealthy> {
 #[test]
 fn every_trouble_has_its_reason_and_few_want_a_restart() {
     let stuck = JobKey::new("stuck").unwrap();
-    let too_old = TooOld { floor: 7, level: 1 };
+    let too_old = TooOld::new(7, 1);
     let failed = Unhealthy::Failed("it".into());
     let rows: Vec<(Vec<Unhealthy>, Unhealthy, bool)> = vec![
         (judge(&well(), Some(Unhealthy::Ended), false, TTL, SOFT), Unhealthy::Ended, true),

@@ -1,8 +1,9 @@
 //! A join that waits. It logs the reason of its wait, and fails at once on a trouble that only an operator can mend.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tenure_steps::Failure;
 use tokio::time::Instant;
 
 use super::Shard;
@@ -89,7 +90,7 @@ impl Shard {
 /// most often the address is wrong.
 pub(super) async fn check_server(store: &Store, limit: Limit, waiting: &Waiting) -> Result<(), Error> {
     let late = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server checks took too long");
-    let mut last = StoreError::NotExecuted(Arc::new(late));
+    let mut last = StoreError::NotExecuted(Failure::new(late));
     loop {
         match tokio::time::timeout(limit.rest(), store.server_checks()).await {
             Err(_) => return Err(limit.is_up(Some(last))),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_connection::Thread;
+use tenure_steps::Failure;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
@@ -95,7 +96,7 @@ impl Shard {
             async move { check_server(&store, limit, &waiting).await.map(|()| waiting) }
         });
         let checked =
-            checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Arc::new(panic)).into()));
+            checked.await.unwrap_or_else(|panic| Err(StoreError::NotExecuted(Failure::new(panic)).into()));
         let waiting = match checked {
             Ok(waiting) => waiting,
             Err(error) => {
@@ -137,7 +138,7 @@ impl Shard {
             renewals: metrics.call("renew"),
             age: metrics.lease_age(),
         };
-        lease.spawn().map_err(|error| StoreError::NotExecuted(Arc::new(error)))?;
+        lease.spawn().map_err(|error| StoreError::NotExecuted(Failure::new(error)))?;
         let (name, client_only) = (config.node.clone(), config.client_only);
         let (publish, settings) = watch::channel((Revision(0), Arc::new(config.settings.clone())));
         let seed = config.nonce;

@@ -270,8 +270,7 @@ impl fmt::Display for Asked<'_> {
 
 /// Refuses a length of a pause that cannot be kept.
 fn check_lasting(way: Way, lasts: Duration) -> Result<(), InvalidSetting> {
-    let refused =
-        |why: &str| InvalidSetting { name: "for", value: format!("{lasts:?}"), why: why.to_owned().into() };
+    let refused = |why: &'static str| InvalidSetting::new("for", format!("{lasts:?}"), why);
     match way {
         Way::Pause if (SHORTEST..=LONGEST).contains(&lasts) => Ok(()),
         Way::Pause => Err(refused("a pause lasts from 1 ms to 1,000 days")),

@@ -25,9 +25,9 @@ use crate::job::Job;
 use crate::job::asking::Ask;
 use crate::job::handler::{AnyHandler, Start};
 use crate::job::serving::Served;
+use crate::job::span::JobSpanHook;
 use crate::job::verdict::{JobEnd, NotYet};
 use crate::model::stop::StopReason;
-use crate::model::trace::JobSpanHook;
 use crate::model::trace::TraceContext;
 use crate::store::Taken;
 

@@ -27,10 +27,10 @@ use crate::job::checkpoint::{OwnEnd, Savers};
 use crate::job::handler::AnyHandler;
 use crate::job::payload::NewPayload;
 use crate::job::serving::Served;
+use crate::job::span::JobSpanHook;
 use crate::job::{Job, Parts};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::stop::StopReason;
-use crate::model::trace::JobSpanHook;
 use crate::mutation::Mutation;
 use crate::store::Taken;
 

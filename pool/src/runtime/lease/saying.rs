@@ -27,25 +27,17 @@ impl Saying {
     /// The present status.
     pub(super) fn now(&self) -> Bytes {
         let workers = self.health.seen().status.workers.into_iter().filter_map(|worker| {
-            Some(WorkerCounts {
-                worker: worker.id?,
-                held: worker.held as u64,
-                to_start: worker.to_start as u64,
-                coming: worker.coming as u64,
-                to_move: worker.to_move as u64,
-                stuck: worker.stuck.len() as u64,
-                capacity: worker.capacity.map(NonZeroU32::get),
-            })
+            let mut counts = WorkerCounts::new(worker.id?);
+            counts.held = worker.held as u64;
+            counts.to_start = worker.to_start as u64;
+            counts.coming = worker.coming as u64;
+            counts.to_move = worker.to_move as u64;
+            counts.stuck = worker.stuck.len() as u64;
+            counts.capacity = worker.capacity.map(NonZeroU32::get);
+            Some(counts)
         });
-        let status = NodeStatus {
-            shard: 0,
-            node: String::new(),
-            host: self.host.clone(),
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            up: clock::now().since(self.since),
-            workers: workers.collect(),
-        };
-        status.encode()
+        let (host, version) = (self.host.clone(), env!("CARGO_PKG_VERSION"));
+        let up = clock::now().since(self.since);
+        NodeStatus::new(host, std::process::id(), version, up, workers.collect()).encode()
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use metrics::{Gauge, Histogram};
+use tenure_steps::Failure;
 use tokio::sync::mpsc;
 
 use super::{Leases, Saying};
@@ -150,7 +151,7 @@ impl LeaseThread {
                 (Some(store), Ok(renewal))
             }
             Ok(Err(error)) => (None, Err(error)),
-            Err(elapsed) => (None, Err(StoreError::Unanswered(Arc::new(elapsed)))),
+            Err(elapsed) => (None, Err(StoreError::Unanswered(Failure::new(elapsed)))),
         };
         let failed = answer.is_err();
         let _ = self.inputs.send(Input::Renewed { incarnation, workers, answer });

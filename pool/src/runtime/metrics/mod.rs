@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use metrics::{Counter, Gauge, Histogram, Label};
 
-use crate::core::call::{Call, Done};
+use crate::core::call::Done;
 use crate::core::effect::{Attested, Effect, Failure, Notice};
 use crate::core::engine::status::Status;
 use crate::core::input::{Answer, HandlerEvent, Input, Planned};
@@ -16,10 +16,9 @@ use crate::error::DispatchError;
 use crate::model::id::{NodeName, PoolName};
 use crate::model::phase::PoolPhase;
 use crate::model::record::Begun;
-use crate::model::stop::StopReason;
 use crate::model::unsaved::NotSaved;
 use crate::model::why::Cause;
-use crate::store::{BeginReply, Release, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply, StoreError};
+use crate::store::{BeginReply, Release, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply};
 
 /// Metrics of one name that differ in one label, whose values come from a short fixed list.
 struct Family<M> {
@@ -87,11 +86,11 @@ pub(super) struct RefusedCheckpoints {
 
 impl RefusedCheckpoints {
     pub(super) fn count(&self, why: &NotSaved) {
+        // The driver counts the others.
         match why {
             NotSaved::TooLong { .. } => self.too_long.increment(1),
             NotSaved::Encoding(_) => self.encoding.increment(1),
-            // The driver counts these.
-            NotSaved::Refused(_) | NotSaved::JobGone => {}
+            _ => {}
         }
     }
 }
@@ -213,7 +212,7 @@ impl Metrics {
     /// Counts an effect that is about to be performed.
     pub(super) fn see(&mut self, effect: &Effect) {
         match effect {
-            Effect::Stop { why, .. } => self.stops.of(reason(*why)).increment(1),
+            Effect::Stop { why, .. } => self.stops.of(why.name()).increment(1),
             Effect::Tick { .. } => self.ticks.increment(1),
             Effect::Settings { settings, .. } => self.move_rate.set(f64::from(settings.move_rate)),
             Effect::Deliver { taken, .. } => self.notifications.increment(taken.bodies.len() as u64),
@@ -223,7 +222,7 @@ impl Metrics {
             // Its worker is lost: the node that frees the jobs counts for it.
             Effect::Report(Notice::ParkedUnowned { .. }) => self.releases.of("parked").increment(1),
             Effect::Report(Notice::Failed { what, .. }) => self.failures.of(failure(*what)).increment(1),
-            Effect::NotSaved { why, .. } => self.unsaved.of(unsaved(why)).increment(1),
+            Effect::NotSaved { why, .. } => self.unsaved.of(why.name()).increment(1),
             Effect::Report(Notice::NotificationRefused { .. }) => self.refused.increment(1),
             Effect::Report(Notice::Fenced { .. }) => self.fenced.increment(1),
             Effect::Report(Notice::Attested { count, .. }) => {
@@ -236,7 +235,7 @@ impl Metrics {
                 }
             }
             Effect::Report(Notice::Expired { .. }) => self.expired.increment(1),
-            Effect::Report(Notice::Trouble(error)) => self.errors.of(kind(error)).increment(1),
+            Effect::Report(Notice::Trouble(error)) => self.errors.of(error.name()).increment(1),
             _ => {}
         }
     }
@@ -340,31 +339,6 @@ fn route_outcome(reply: RouteReply) -> &'static str {
     }
 }
 
-fn reason(why: StopReason) -> &'static str {
-    match why {
-        StopReason::Stopped => "stopped",
-        StopReason::Moved => "moved",
-        StopReason::Updated => "updated",
-        StopReason::Bounced => "bounced",
-        StopReason::Parked => "parked",
-        StopReason::Paused => "paused",
-        StopReason::Draining => "draining",
-        StopReason::Shutdown => "shutdown",
-        StopReason::LeaseLost => "lease_lost",
-        StopReason::StartTimeout => "start_timeout",
-        StopReason::Stalled => "stalled",
-    }
-}
-
-fn unsaved(why: &NotSaved) -> &'static str {
-    match why {
-        NotSaved::TooLong { .. } => "too_long",
-        NotSaved::Encoding(_) => "encoding",
-        NotSaved::Refused(_) => "refused",
-        NotSaved::JobGone => "gone",
-    }
-}
-
 fn failure(what: Failure) -> &'static str {
     match what {
         Failure::Start => "start",
@@ -389,41 +363,6 @@ fn outcome(error: Option<&DispatchError>) -> &'static str {
         Some(DispatchError::Deadline { .. }) => "deadline",
         Some(_) => "error",
     }
-}
-
-fn kind(error: &StoreError) -> &'static str {
-    match error {
-        StoreError::Refused(_) => "refused",
-        StoreError::OtherServer { .. } => "other_server",
-        StoreError::NotExecuted(_) => "not_executed",
-        StoreError::Unanswered(_) => "unanswered",
-        StoreError::Damaged(_) => "damaged",
-        StoreError::Unusable(_) => "unusable",
-    }
-}
-
-/// The name of the step that a call takes; `None` for reads that wait.
-pub(crate) fn step(call: &Call) -> Option<&'static str> {
-    Some(match call {
-        Call::ReadPool(..) | Call::ReadNode(..) | Call::ForgetNode(..) => return None,
-        Call::Shutdown(..) | Call::Purge(..) | Call::CleanUp(..) => "shutdown",
-        Call::PlanList(..)
-        | Call::PlanFind(..)
-        | Call::PlanDispatch(..)
-        | Call::PlanStop(..)
-        | Call::PlanUpdate(..) => "plan",
-        Call::Survey(..)
-        | Call::Revisions(..)
-        | Call::ServerTime(..)
-        | Call::Bootstrap(..)
-        | Call::Recover(..)
-        | Call::OpenNormal(..)
-        | Call::ReadLast(..)
-        | Call::OldestEvent(..)
-        | Call::RestoreGroup(..)
-        | Call::PruneConsumers(..) => "other",
-        call => call.step(),
-    })
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use metrics::{Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use super::*;
 use crate::core::input::Wanted;
 use crate::model::id::{JobKey, Token};
+use crate::model::stop::StopReason;
 use crate::model::ticket::Ticket;
 use crate::model::why::Cause;
+use crate::store::StoreError;
 
 /// Counts parked jobs only.
 #[derive(Default)]
@@ -115,26 +117,26 @@ fn each_label_value_means_what_is_documented() {
     agree(
         "stops_total",
         &[
-            (reason(StopReason::Stopped), "stopped"),
-            (reason(StopReason::Moved), "moved"),
-            (reason(StopReason::Updated), "updated"),
-            (reason(StopReason::Bounced), "bounced"),
-            (reason(StopReason::Parked), "parked"),
-            (reason(StopReason::Paused), "paused"),
-            (reason(StopReason::Draining), "draining"),
-            (reason(StopReason::Shutdown), "shutdown"),
-            (reason(StopReason::LeaseLost), "lease_lost"),
-            (reason(StopReason::StartTimeout), "start_timeout"),
-            (reason(StopReason::Stalled), "stalled"),
+            (StopReason::Stopped.name(), "stopped"),
+            (StopReason::Moved.name(), "moved"),
+            (StopReason::Updated.name(), "updated"),
+            (StopReason::Bounced.name(), "bounced"),
+            (StopReason::Parked.name(), "parked"),
+            (StopReason::Paused.name(), "paused"),
+            (StopReason::Draining.name(), "draining"),
+            (StopReason::Shutdown.name(), "shutdown"),
+            (StopReason::LeaseLost.name(), "lease_lost"),
+            (StopReason::StartTimeout.name(), "start_timeout"),
+            (StopReason::Stalled.name(), "stalled"),
         ],
     );
     agree(
         "unsaved_checkpoints_total",
         &[
-            (unsaved(&NotSaved::TooLong { len: 5, max: 4 }), "too_long"),
-            (unsaved(&NotSaved::Encoding(String::new())), "encoding"),
-            (unsaved(&NotSaved::Refused(String::new())), "refused"),
-            (unsaved(&NotSaved::JobGone), "gone"),
+            (NotSaved::TooLong { len: 5, max: 4 }.name(), "too_long"),
+            (NotSaved::Encoding(String::new()).name(), "encoding"),
+            (NotSaved::Refused(String::new()).name(), "refused"),
+            (NotSaved::JobGone.name(), "gone"),
         ],
     );
     let release_for = |reply, mode, cause| {
@@ -156,16 +158,16 @@ fn each_label_value_means_what_is_documented() {
             (release_for(ReleaseReply::Parked, ReleaseMode::Park, Cause::Paused), "paused"),
         ],
     );
-    let failed = || std::sync::Arc::new(std::io::Error::other("x"));
+    let failed = || tenure_steps::Failure::new(std::io::Error::other("x"));
     let other = StoreError::OtherServer { run_id: String::new() };
     agree(
         "store_errors_total",
         &[
-            (kind(&other), "other_server"),
-            (kind(&StoreError::NotExecuted(failed())), "not_executed"),
-            (kind(&StoreError::Unanswered(failed())), "unanswered"),
-            (kind(&StoreError::Damaged(failed())), "damaged"),
-            (kind(&StoreError::Unusable(failed())), "unusable"),
+            (other.name(), "other_server"),
+            (StoreError::NotExecuted(failed()).name(), "not_executed"),
+            (StoreError::Unanswered(failed()).name(), "unanswered"),
+            (StoreError::Damaged(failed()).name(), "damaged"),
+            (StoreError::Unusable(failed()).name(), "unusable"),
         ],
     );
 }

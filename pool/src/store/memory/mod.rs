@@ -1,60 +1,21 @@
-//! The store in the memory of one process: the protocol's steps over ordered maps, behind one lock.
-//!
-//! [`State`] is pure. This file adds the parts of a server: a clock, a process that can be replaced, blocking reads
-//! and replicated maps. The store is the reference for the scripts of [`RedisStore`](super::RedisStore), and serves
-//! pools within one process.
+//! The store in the memory of one process: a server of the protocol behind one lock, with a clock, blocking reads and
+//! replicated maps.
 
-mod asking;
-mod attesting;
-mod checkpoints;
-mod closing;
-mod cordons;
-mod dispatching;
-#[cfg(feature = "sim")]
-mod dump;
-#[cfg(feature = "sim")]
-mod exam;
-mod explaining;
-mod figures;
-mod history;
-mod inspecting;
-mod levels;
-mod log;
-mod losses;
-mod membership;
-mod messages;
-mod notifications;
-mod ownership;
-mod parking;
-#[cfg(feature = "sim")]
-mod proof;
-mod reaping;
-mod repair;
-mod run_ends;
-mod schedules;
-mod server;
-mod state;
-mod statuses;
-mod steering;
-mod stopping;
-mod store;
-mod streams;
-mod suspicion;
-#[cfg(test)]
-mod tests;
-mod updating;
-
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-#[cfg(feature = "test-util")]
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(any(test, feature = "test-util"))]
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_connection::ServerClock;
+use tenure_protocol::memory::{Client, OnMemory, Server};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
-use self::server::Shared;
-use crate::model::level;
-#[cfg(feature = "sim")]
-pub use proof::Snapshot;
+use super::Result;
+use crate::model::id::{Incarnation, Revision};
+use crate::model::member::Members;
+use crate::model::settings::StoredSettings;
 
 /// The pool's steps in the memory of one process.
 ///
@@ -62,10 +23,57 @@ pub use proof::Snapshot;
 /// separately, and closing it does not affect the others.
 pub struct MemoryStore {
     shared: Arc<Shared>,
-    /// The server process that this client was told to use.
-    blessed: Arc<Mutex<Option<String>>>,
-    /// The level of this client.
-    level: u32,
+    client: Arc<Mutex<Client>>,
+}
+
+/// The server, and what its clients share.
+struct Shared {
+    server: Mutex<Server>,
+    clock: ServerClock,
+    /// Changes when a blocked reader must look again.
+    woken: watch::Sender<u64>,
+    members: watch::Sender<Arc<Members>>,
+    settings: watch::Sender<Arc<StoredSettings>>,
+    /// A store for each shard, if the pool has several.
+    shards: Mutex<BTreeMap<u32, MemoryStore>>,
+}
+
+/// No step can panic halfway, so even a poisoned lock holds a whole state.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells a value whose version has changed.
+fn tell<T>(told: &watch::Sender<Arc<T>>, has_changed: impl FnOnce(&T) -> bool, now: impl FnOnce() -> T) {
+    told.send_if_modified(|known| {
+        let changed = has_changed(known);
+        if changed {
+            *known = Arc::new(now());
+        }
+        changed
+    });
+}
+
+impl Shared {
+    /// Lets blocked readers look again.
+    fn wake(&self) {
+        self.woken.send_modify(|count| *count += 1);
+    }
+
+    /// Brings the replicated maps up to date.
+    fn publish(&self, server: &Server) {
+        let (inc, members, settings) = server.revisions();
+        tell(
+            &self.members,
+            |known| (known.incarnation, known.revision) != (inc, members),
+            || server.members(),
+        );
+        tell(
+            &self.settings,
+            |known| (known.incarnation, known.revision) != (inc, settings),
+            || server.settings(),
+        );
+    }
 }
 
 impl MemoryStore {
@@ -80,7 +88,15 @@ impl MemoryStore {
     }
 
     fn of(clock: ServerClock) -> Self {
-        Self { shared: Arc::new(Shared::new(clock)), blessed: Arc::default(), level: level::OWN }
+        let shared = Shared {
+            server: Mutex::default(),
+            clock,
+            woken: watch::Sender::default(),
+            members: watch::Sender::default(),
+            settings: watch::Sender::default(),
+            shards: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared), client: Arc::default() }
     }
 
     /// A store for a test whose time is paused, by `#[tokio::test(start_paused = true)]`. The clock begins at 2026-01-01 00:00
@@ -90,35 +106,157 @@ impl MemoryStore {
     ///
     /// # Panics
     /// The time of the present runtime is not paused.
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     pub fn paused() -> Self {
         Self::of(tenure_connection::paused::follow())
     }
 
     /// The time of this clock.
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     pub fn now(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.shared.clock.now())
     }
 
     /// Puts this clock forward, and no clock of a node. So no lease of a node ends meanwhile, and what is due by the store's
     /// time is due at once: retries, the ends of pauses and of retentions.
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     pub fn skip(&self, time: Duration) {
         self.shared.clock.skip(time);
     }
 
     /// Puts this clock forward to this moment. A moment that has passed changes nothing.
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     pub fn skip_to(&self, moment: SystemTime) {
         self.shared.clock.skip_to(moment);
     }
 
     /// The store of one shard of the pool, the same for all clients.
     pub(crate) fn shard(&self, index: u32) -> Self {
-        let mut shards = self.shared.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let shard = shards.entry(index).or_insert_with(|| Self::of(self.shared.clock.clone()));
-        Self { level: self.level, ..shard.clone() }
+        let mut shards = lock(&self.shared.shards);
+        let shard = shards.entry(index).or_insert_with(|| Self::of(self.shared.clock.clone())).clone();
+        drop(shards);
+        lock(&shard.client).level = self.level();
+        shard
+    }
+
+    /// Performs one step, and publishes its changes.
+    fn perform<S: OnMemory>(&self, inc: Incarnation, step: &S) -> Result<S::Answer> {
+        let mut server = lock(&self.shared.server);
+        let (answer, changes) = server.perform(&lock(&self.client), self.shared.clock.now(), inc, step)?;
+        if changes.maps {
+            self.shared.publish(&server);
+        }
+        if changes.maps || changes.entries {
+            self.shared.wake();
+        }
+        Ok(answer)
+    }
+
+    /// Performs a step. A read that waits for news looks again after each change.
+    pub(super) async fn run<S: OnMemory>(&self, inc: Incarnation, step: &S) -> Result<S::Answer> {
+        // A step never waits: a loop of them must still let others run.
+        tokio::task::consume_budget().await;
+        let mut waiting = None;
+        loop {
+            let answer = self.perform(inc, step)?;
+            let Some(block) = step.wait(&answer).filter(|block| !block.is_zero()) else { return Ok(answer) };
+            let Some((woken, deadline)) = &mut waiting else {
+                // What comes before the next look wakes nobody.
+                waiting = Some((self.shared.woken.subscribe(), Instant::now() + block));
+                continue;
+            };
+            if timeout_at(*deadline, woken.changed()).await.is_err() {
+                return Ok(answer);
+            }
+        }
+    }
+
+    pub(super) fn level(&self) -> u32 {
+        lock(&self.client).level
+    }
+
+    pub(super) fn server_checks(&self) -> Result<()> {
+        lock(&self.shared.server).reach()
+    }
+
+    pub(super) fn bless(&self, run_id: &str) {
+        lock(&self.client).blessed = Some(run_id.into());
+    }
+
+    pub(super) fn blessed(&self) -> Option<Box<str>> {
+        lock(&self.client).blessed.clone()
+    }
+
+    pub(super) fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.shared.members.subscribe()
+    }
+
+    pub(super) fn settings(&self) -> watch::Receiver<Arc<StoredSettings>> {
+        self.shared.settings.subscribe()
+    }
+
+    pub(super) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
+        let known = (self.shared.members.borrow().incarnation, self.shared.members.borrow().revision);
+        let stale = known != (Some(inc), members) || self.shared.settings.borrow().revision != settings;
+        let server = lock(&self.shared.server);
+        if stale && server.admit(&lock(&self.client)).is_ok() {
+            self.shared.publish(&server);
+        }
+    }
+
+    pub(super) fn reread(&self, members: bool) {
+        let server = lock(&self.shared.server);
+        if server.admit(&lock(&self.client)).is_err() {
+            return;
+        }
+        let now = server.settings();
+        tell(&self.shared.settings, |known| *known != now, || now.clone());
+        if members {
+            let now = server.members();
+            tell(&self.shared.members, |known| *known != now, || now.clone());
+        }
+    }
+
+    /// The same client, for another runtime.
+    pub(super) fn apart(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), client: Arc::clone(&self.client) }
+    }
+}
+
+/// What no step does, for proofs.
+#[cfg(any(test, feature = "proof"))]
+#[doc(hidden)]
+impl MemoryStore {
+    /// The same store for a client of another level.
+    #[must_use]
+    pub fn at_level(&self, level: u32) -> Self {
+        let client = Client { blessed: None, level };
+        Self { shared: Arc::clone(&self.shared), client: Arc::new(Mutex::new(client)) }
+    }
+
+    /// Looks at the server, or changes it and tells no watcher of the maps. Blocked readers look again.
+    pub fn tamper<T>(&self, change: impl FnOnce(&mut Server) -> T) -> T {
+        let changed = change(&mut lock(&self.shared.server));
+        self.shared.wake();
+        changed
+    }
+
+    /// While the store is not available, every call fails at once and is not executed.
+    pub fn set_available(&self, available: bool) {
+        self.tamper(|server| {
+            server.set_available(available);
+            if available {
+                self.shared.publish(server);
+            }
+        });
+    }
+
+    /// Another server process takes over the data.
+    pub fn new_process(&self) {
+        self.tamper(|server| {
+            server.new_process(self.shared.clock.now());
+            self.shared.publish(server);
+        });
     }
 }
 
@@ -130,12 +268,16 @@ impl Default for MemoryStore {
 
 impl Clone for MemoryStore {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), blessed: Arc::default(), level: self.level }
+        let client = Client { blessed: None, level: self.level() };
+        Self { shared: Arc::clone(&self.shared), client: Arc::new(Mutex::new(client)) }
     }
 }
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("server", &*self.shared.lock()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore").field("server", &*lock(&self.shared.server)).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

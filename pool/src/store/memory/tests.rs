@@ -72,12 +72,12 @@ async fn a_clone_is_a_client_of_its_own() {
 #[tokio::test]
 async fn a_wipe_and_a_rollback_are_silent() {
     let (store, memory) = blessed().await;
-    let (before, members) = (memory.snapshot(), store.members());
+    let (before, members) = (memory.tamper(|server| server.snapshot()), store.members());
     let present = store.read(&ReadState).await.unwrap();
-    memory.wipe();
+    memory.tamper(|server| server.wipe());
     assert_eq!(store.read(&ReadState).await.unwrap(), PoolState::Absent);
     assert!(store.read(&ReadIdentity).await.unwrap().flushed);
     assert!(!members.has_changed().unwrap());
-    memory.restore(before);
+    memory.tamper(|server| server.restore(before));
     assert_eq!(store.read(&ReadState).await.unwrap(), present);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tenure_connection::{Backoff, Client};
 use tenure_rmap::{Layout, Snapshot, View};
+use tenure_steps::Failure;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -18,10 +19,10 @@ use crate::model::settings::StoredSettings;
 use crate::store::StoreError;
 
 /// The lines of the following that a proof leaves out.
-#[cfg(feature = "sim")]
+#[cfg(feature = "proof")]
 pub(super) type Broken = tenure_rmap::Mutations;
 /// Without the feature `sim` no line is left out.
-#[cfg(not(feature = "sim"))]
+#[cfg(not(feature = "proof"))]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Broken {}
 
@@ -43,7 +44,7 @@ pub(super) struct Maps {
 
 struct Follower {
     client: Client,
-    #[cfg_attr(not(feature = "sim"), allow(dead_code))]
+    #[cfg_attr(not(feature = "proof"), allow(dead_code))]
     broken: Broken,
     layouts: [Layout; 2],
     views: Arc<OnceLock<[View; 2]>>,
@@ -156,7 +157,7 @@ impl Follower {
     fn trouble(&self, error: Option<&tenure_rmap::Error>) {
         let trouble = error.map(|error| match error {
             tenure_rmap::Error::Redis(error) => failed(error.clone()),
-            other => StoreError::NotExecuted(Arc::new(other.clone())),
+            other => StoreError::NotExecuted(Failure::new(other.clone())),
         });
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
@@ -166,9 +167,9 @@ impl Follower {
         // The last kind of trouble that was logged: whether it may pass by itself.
         let mut said = None;
         loop {
-            #[cfg(feature = "sim")]
+            #[cfg(feature = "proof")]
             let joined = View::join_broken(&self.client, self.layouts.clone(), self.broken.clone()).await;
-            #[cfg(not(feature = "sim"))]
+            #[cfg(not(feature = "proof"))]
             let joined = View::join(&self.client, self.layouts.clone()).await;
             match joined {
                 Ok(views) => {

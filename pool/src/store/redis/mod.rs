@@ -7,7 +7,7 @@
 mod asking;
 mod attesting;
 mod checkpoints;
-#[cfg(feature = "sim")]
+#[cfg(feature = "proof")]
 mod dump;
 mod events;
 mod explaining;
@@ -36,14 +36,13 @@ use tokio::sync::{Mutex, watch};
 
 use self::keys::Keys;
 use self::maps::{Broken, Maps};
-#[cfg(feature = "sim")]
-pub(crate) use self::script::needs_memory;
+#[cfg(feature = "proof")]
+pub use self::script::needs_memory;
 use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
 use self::steps::{Steps, Told};
-#[cfg(feature = "sim")]
+#[cfg(feature = "proof")]
 use super::Dump;
-#[cfg(any(feature = "micro", feature = "sim"))]
 use super::Result;
 use crate::model::id::PoolName;
 use crate::mutation::ScriptPatch;
@@ -75,7 +74,7 @@ impl RedisStore {
     }
 
     /// A store whose scripts read the time, in ms, from the pool's key `clock`: for tests.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     pub fn open_with_clock_key(client: &Client, pool: &PoolName) -> Self {
         Self::with_clock(client, pool, Clock::Key, &[], Broken::default())
     }
@@ -85,7 +84,7 @@ impl RedisStore {
     ///
     /// # Panics
     /// A patched script does not contain the text that its patch replaces.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     pub fn open_patched(client: &Client, pool: &PoolName, clock_key: bool, patches: &[ScriptPatch]) -> Self {
         let clock = if clock_key { Clock::Key } else { Clock::Server };
         Self::with_clock(client, pool, clock, patches, Broken::default())
@@ -95,7 +94,7 @@ impl RedisStore {
     ///
     /// # Panics
     /// A patched script does not contain the text that its patch replaces.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     pub fn open_broken(
         client: &Client,
         pool: &PoolName,
@@ -106,7 +105,7 @@ impl RedisStore {
     }
 
     /// The names of all scripts, and their hashes in Redis: for proofs.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     pub fn script_hashes(&self) -> Vec<(String, String)> {
         let scripts = self.open.scripts.all();
         scripts.into_iter().map(|script| (script.name().to_owned(), script.sha().to_owned())).collect()
@@ -116,7 +115,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// As for any read.
-    #[cfg(feature = "sim")]
+    #[cfg(feature = "proof")]
     pub async fn dump(&self) -> Result<Dump> {
         dump::dump(&self.open).await
     }
@@ -176,10 +175,6 @@ fn guarded(client: &Client, blessed: &Arc<watch::Sender<Option<Box<str>>>>) -> C
 }
 
 /// Reads an answer of `begin` to these: for the micro-benchmarks.
-#[cfg(feature = "micro")]
-pub(crate) fn decode_begin(
-    answer: redis::Value,
-    begins: &[super::WorkerBegins],
-) -> Result<Vec<super::WorkerBegun>> {
+pub fn decode_begin(answer: redis::Value, begins: &[super::WorkerBegins]) -> Result<Vec<super::WorkerBegun>> {
     ownership::begun_all(reply::Reply::of("begin", answer)?, begins)
 }

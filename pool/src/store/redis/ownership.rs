@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 use tenure_connection::Call;
+use tenure_steps::EntryId;
 use tenure_steps::letters;
-use tenure_streaming::EntryId;
 
 use super::RedisStore;
 use super::reply::{Reply, unexpected};

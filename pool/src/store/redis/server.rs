@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value;
 use tenure_connection::{ServerInfo, Version};
+use tenure_steps::Failure;
 use tokio::sync::watch;
 
 use super::RedisStore;
@@ -109,7 +110,7 @@ impl RedisStore {
     pub(in crate::store) async fn server_checks(&self) -> Result<()> {
         let info = self.info().await?;
         if let Some(unsuitable) = unsuitable(info.version, &info.maxmemory_policy) {
-            return Err(StoreError::Unusable(Arc::new(unsuitable)));
+            return Err(StoreError::Unusable(Failure::new(unsuitable)));
         }
         if !info.appendonly {
             tracing::warn!("redis keeps no append-only file: a restart loses what the pool holds");

@@ -11,7 +11,7 @@ use tenure_connection::{Call, Connection};
 use super::keys::Keys;
 use super::reply::{Reply, Values, failed};
 use super::script::Scripts;
-use crate::store::{Refusal, Result, StoreError, check_batch};
+use crate::store::{BATCH_MAX, Refusal, Result, StoreError};
 
 /// Sends scripts and commands of one pool over one connection.
 #[derive(Clone, Debug)]
@@ -112,8 +112,7 @@ impl<T: PartialEq> Targets<T> {
 pub(super) fn column(numbers: impl IntoIterator<Item = usize>) -> Result<Vec<u8>> {
     let byte = |number| u8::try_from(number).map_err(|_| StoreError::Refused(Refusal::BadArgument));
     let column = numbers.into_iter().map(byte).collect::<Result<Vec<_>>>()?;
-    check_batch(column.len())?;
-    Ok(column)
+    if column.len() > BATCH_MAX { Err(StoreError::Refused(Refusal::BadArgument)) } else { Ok(column) }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_connection::Class;
+use tenure_steps::Failure;
 use tokio::time::Instant;
 
 use crate::api::node::joining::{Limit, Waiting, check_server};
@@ -102,7 +103,7 @@ impl Probe {
         let as_new = |seen: Option<Incarnation>, at: Revision, wanted: Revision| {
             seen > Some(incarnation) || seen == Some(incarnation) && (at >= wanted || !wanted.is_sound())
         };
-        let ended = |ended| StoreError::Unanswered(Arc::new(ended));
+        let ended = |ended| StoreError::Unanswered(Failure::new(ended));
         if self.inspects {
             let mut map = self.store.members();
             map.wait_for(|seen| as_new(seen.incarnation, seen.revision, members)).await.map_err(ended)?;
@@ -129,7 +130,7 @@ impl Probe {
 /// A look has no answer after this time. A look changes nothing, and so counts as not executed.
 pub(crate) fn no_answer(within: Duration) -> StoreError {
     let what = format!("redis has not answered within {within:?}");
-    StoreError::NotExecuted(Arc::new(std::io::Error::new(std::io::ErrorKind::TimedOut, what)))
+    StoreError::NotExecuted(Failure::new(std::io::Error::new(std::io::ErrorKind::TimedOut, what)))
 }
 
 /// Whether the store has not answered. Any other failure lasts.

@@ -73,7 +73,11 @@ async fn a_shutdown_that_one_shard_has_heard_of_is_one_of_all() {
         }
         assert_eq!(running.load(Ordering::SeqCst), 0, "no handler is left");
         for shard in 0..3 {
-            assert_eq!(store.shard(shard).dump().names().collect::<Vec<_>>(), ["pool"], "{shard}");
+            assert_eq!(
+                store.shard(shard).tamper(|server| server.dump()).names().collect::<Vec<_>>(),
+                ["pool"],
+                "{shard}"
+            );
         }
     }
 }
@@ -116,7 +120,7 @@ async fn made_with_two_shards(store: &MemoryStore) {
     let step = Bootstrap { seen: Seen::default(), run_id, settings: Box::new(settings) };
     // The node creates its shard again if it is quicker.
     let made_with_two = async || {
-        shard.wipe();
+        shard.tamper(|server| server.wipe());
         first.read(&step).await.unwrap().created
     };
     eventually(PATIENCE, "the pool to be made anew with two shards", made_with_two).await;
@@ -138,7 +142,7 @@ async fn a_lost_first_shard_keeps_the_number_of_shards() {
     let store = MemoryStore::new();
     let pool = builder(&store, 3).join().await.unwrap();
     pool.close().await.unwrap();
-    store.shard(0).wipe();
+    store.shard(0).tamper(|server| server.wipe());
     for other in [2, 4] {
         match builder(&store, other).join().await {
             Err(Error::OtherShards { theirs: 3, ours }) => assert_eq!(ours, other),
@@ -171,7 +175,7 @@ async fn a_pool_that_shuts_down_while_it_is_joined_is_not_joined() {
     let joined = tokio::spawn(joining("b").join());
     let second = store.shard(1);
     eventually(PATIENCE, "the node to be in the second shard", async || {
-        second.dump().names().any(|name| name == "node:b")
+        second.tamper(|server| server.dump()).names().any(|name| name == "node:b")
     })
     .await;
     flag(store.shard(0)).await;
@@ -198,7 +202,7 @@ async fn a_join_refused_in_a_shutdown_leaves_no_shard_behind() {
     assert!(!living.shards[0].shut_down(mode, SHORT).await.unwrap().complete);
     let refused = builder(&store, 3).name("b").join().await;
     assert!(matches!(refused, Err(Error::ShuttingDown)), "{refused:?}");
-    assert_eq!(store.shard(1).dump().names().collect::<Vec<_>>(), ["pool"]);
+    assert_eq!(store.shard(1).tamper(|server| server.dump()).names().collect::<Vec<_>>(), ["pool"]);
     assert!(Store::from(store.shard(1)).settings().borrow().incarnation.is_none(), "only a tombstone");
 }
 
@@ -252,7 +256,7 @@ async fn a_shard_that_cannot_be_joined_has_the_others_left_again() {
     for shard in [0, 1, 3] {
         let store = store.shard(shard);
         eventually(PATIENCE, "the node to be gone", async || {
-            !store.dump().names().any(|name| name.starts_with("node:"))
+            !store.tamper(|server| server.dump()).names().any(|name| name.starts_with("node:"))
         })
         .await;
     }
@@ -291,7 +295,7 @@ async fn a_refusal_by_one_shard_is_undone_in_the_others() {
 
 /// Whether a node has a turn in this shard.
 fn has_turn(store: &MemoryStore, shard: u32) -> bool {
-    let dump = store.shard(shard).dump();
+    let dump = store.shard(shard).tamper(|server| server.dump());
     let Some(Content::Hash(entries)) = dump.get("schedules") else { return false };
     entries.values().any(|entry| ScheduleEntry::parse(&entry.to_string()).unwrap().holder.is_some())
 }
@@ -327,7 +331,7 @@ async fn a_dropped_schedule_call_leaves_no_planner_in_any_shard() {
 async fn a_join_of_several_shards_keeps_to_its_time() {
     let store = MemoryStore::new();
     for shard in 0..3 {
-        store.shard(shard).wipe();
+        store.shard(shard).tamper(|server| server.wipe());
     }
     let (ttl, timeout) = (Duration::from_secs(2), Duration::from_secs(3));
     let joining = || builder(&store, 3).assume_fresh(false).worker_ttl(ttl);

@@ -7,7 +7,7 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use redis::{Cmd, Value};
 use tenure_connection::{Error, Letters as _};
-use tenure_streaming::EntryId;
+use tenure_steps::EntryId;
 
 use super::keys::GROUP;
 use super::reply::{Values, entry_id, failed, unexpected};

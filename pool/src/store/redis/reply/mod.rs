@@ -2,12 +2,11 @@
 //! [`StoreError::Damaged`], and the error names the script and quotes the answer.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value;
-use tenure_steps::{More, ReadLetters, Unexpected};
-use tenure_streaming::EntryId;
+use tenure_steps::EntryId;
+use tenure_steps::{Class, Failure, More, ReadLetters, Unexpected};
 
 use crate::model::id::{DispatchId, JobKey, Revision, Token, WorkerId};
 use crate::model::level::TooOld;
@@ -20,17 +19,16 @@ pub(super) fn unexpected(call: &'static str, expected: &'static str, answer: &Va
 
 /// The class of a connection's error.
 pub(super) fn failed(error: tenure_connection::Error) -> StoreError {
-    use tenure_connection::{Class, Error};
-    if let Error::OtherServer { run_id } = error {
+    if let tenure_connection::Error::OtherServer { run_id } = error {
         return StoreError::OtherServer { run_id: run_id.into() };
     }
-    match error.class() {
-        Class::Unanswered => StoreError::Unanswered(Arc::new(error)),
-        Class::Silent | Class::Unreachable | Class::NotNow | Class::Full => {
-            StoreError::NotExecuted(Arc::new(error))
-        }
-        Class::Raised => StoreError::Damaged(Arc::new(error)),
-        _ => StoreError::Unusable(Arc::new(error)),
+    let class = error.class();
+    let failure = Failure::of(class, error);
+    match class {
+        Class::Unanswered => StoreError::Unanswered(failure),
+        Class::Silent | Class::Unreachable | Class::NotNow | Class::Full => StoreError::NotExecuted(failure),
+        Class::Raised => StoreError::Damaged(failure),
+        _ => StoreError::Unusable(failure),
     }
 }
 
@@ -292,7 +290,7 @@ impl Reply {
             b"SETTING" => {
                 Refusal::Setting { name: values.text()?, theirs: values.text()?, ours: values.text()? }
             }
-            b"LEVEL" => Refusal::Level(TooOld { floor: values.level()?, level: values.level()? }),
+            b"LEVEL" => Refusal::Level(TooOld::new(values.level()?, values.level()?)),
             b"STALETERM" => Refusal::StaleTerm,
             b"NOTOKENS" => Refusal::OutOfTokens,
             b"BADARG" => Refusal::BadArgument,

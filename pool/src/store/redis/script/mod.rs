@@ -102,8 +102,8 @@ fn changed(file: &ScriptFile, keys: &Keys, clock: Clock, patches: &[ScriptPatch]
 
 /// Whether a server with full memory refuses the script of this name; `None` if there is no such script. The simulator of
 /// the pool asks.
-#[cfg(feature = "sim")]
-pub(crate) fn needs_memory(script: &str) -> Option<bool> {
+#[cfg(any(test, feature = "proof"))]
+pub fn needs_memory(script: &str) -> Option<bool> {
     Some(Scripts::FILES.iter().find(|file| file.script() == script)?.needs_memory())
 }
 
