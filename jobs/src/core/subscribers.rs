@@ -101,9 +101,9 @@ impl Subscribers {
     pub(super) fn refused(&mut self, why: String, out: &mut Vec<Effect>) {
         let why = About::Error(StoreError::unusable(why).into());
         out.push(if std::mem::replace(&mut self.is_refused, true) {
-            Effect::Report(Level::Debug, "redis still refuses to send messages", why)
+            Effect::Report(Level::Debug, "the store still refuses to send messages", why)
         } else {
-            let alone = "redis refuses to send messages, the node only looks for itself";
+            let alone = "the store refuses to send messages, the node only looks for itself";
             Effect::Report(Level::Warn, alone, why)
         });
     }

@@ -93,7 +93,7 @@ fn a_refusal_is_told_once_until_it_is_over() {
     for hint in [Hint::Subscribed, refused(), refused(), Hint::Subscribed, refused(), Hint::Earlier] {
         bench.hint(hint);
     }
-    let refuses = "! Warn: redis refuses to send messages,";
+    let refuses = "! Warn: the store refuses to send messages,";
     let told = [
         refuses,
         "! Debug: redis still refuses to send",
