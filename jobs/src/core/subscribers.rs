@@ -111,7 +111,7 @@ impl Subscribers {
     /// The store sends messages.
     pub(super) fn heard(&mut self, out: &mut Vec<Effect>) {
         if std::mem::take(&mut self.is_refused) {
-            out.push(Effect::Report(Level::Info, "redis sends messages again", About::Node));
+            out.push(Effect::Report(Level::Info, "the store sends messages again", About::Node));
         }
     }
 

@@ -96,8 +96,8 @@ fn a_refusal_is_told_once_until_it_is_over() {
     let refuses = "! Warn: the store refuses to send messages,";
     let told = [
         refuses,
-        "! Debug: redis still refuses to send",
-        "! Info: redis sends messages again",
+        "! Debug: the store still refuses to send",
+        "! Info: the store sends messages again",
         refuses,
         "tick",
     ];
