@@ -1,7 +1,7 @@
-//! A thread for what must not wait for its user's tasks: a node's decisions, with all their connections.
+//! A thread for the engine of a node and its connections: no task of the user holds them up.
 //!
-//! Handlers run on their user's runtime. So a handler that blocks its thread delays other tasks on that thread, and never
-//! what runs here. A node without handlers runs on its user's runtime: a call and its answer need not wake another thread.
+//! Handlers run on their user's runtime. So a handler that blocks its thread delays other tasks on the same thread, and never
+//! an engine. A node without handlers runs on its user's runtime: a call and its answer need not wake another thread.
 
 use std::any::Any;
 use std::io;
@@ -11,8 +11,8 @@ use tokio::task::{AbortHandle, JoinError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
-/// A runtime, mostly on a thread of its own. That thread ends when this is dropped, or when what it
-/// [drives](Self::drive) has ended. The rest of its runtime is then dropped.
+/// A runtime, mostly on a thread of its own. The thread ends with this handle, or with a
+/// [driver](Self::drive). The rest of its runtime is then dropped.
 #[derive(Debug)]
 pub struct Thread {
     runtime: Handle,
@@ -23,7 +23,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// The present runtime in place of an own thread. What was spawned ends only with [`stop`](Self::stop).
+    /// The present runtime in place of an own thread. Spawned futures end with this handle, or with [`stop`](Self::stop).
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -67,7 +67,7 @@ impl Thread {
         }
     }
 
-    /// Ends all that was [spawned](Self::spawn).
+    /// Ends all [spawned](Self::spawn) futures.
     pub fn stop(&self) {
         self.over.cancel();
     }
@@ -78,7 +78,7 @@ impl Thread {
     /// The future has panicked.
     ///
     /// # Cancel safety
-    /// A dropped call ends what it runs at its next await.
+    /// A dropped call ends the future at its next await.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Everything that the engine may do to the world: the specification of the shell.
+//! Everything the engine may do to the world: the specification of the shell.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::model::id::JobId;
 use crate::store::{Lane, News, SettleReply, Taking, Watching};
 
-/// What a subscriber is told.
+/// News for a subscriber.
 #[derive(Clone, Debug)]
 pub(crate) enum Heard {
     /// The number of the call that tells the store of the watcher.
@@ -26,15 +26,15 @@ pub(crate) enum Heard {
 pub(crate) enum Effect {
     /// Call the store; the answer comes back as a [`Done`](super::input::Done).
     Call(Call),
-    /// Keep an execution until it is forgotten, and run the handler of this worker, if there is one.
+    /// Keep an execution until [`Forget`](Self::Forget), and run the handler of this worker, if there is one.
     Begin(Option<Number>, Arc<Execution>, Kept),
     /// Tell the handler that it should end.
     Cancel(Key),
     /// Abort the handler; an input reports its end.
     Abort(Key),
-    /// Report when the handler has last said that it makes progress.
+    /// Report the time of the last progress of the handler.
     Look(Key),
-    /// The handler is gone, and the store knows what there was to know: nothing is kept any longer.
+    /// The handler is gone, and the store knows the end, if there was an end: keep nothing any longer.
     Forget(Key),
     /// The store has answered an end, so long after the begin.
     Ended(Arc<Execution>, SettleReply, Duration),
@@ -55,10 +55,10 @@ pub(crate) enum Effect {
 /// A call to the store.
 #[derive(Debug)]
 pub(crate) enum Call {
-    /// Say ends and take jobs, in one round trip. The data are told of executions that they do not know before. Ends
-    /// that are said `again` may be of executions whose jobs need not be made again.
+    /// Say ends and take jobs, in one round trip. Unknown executions are attested before. With `again` an attestation
+    /// of all makes no job.
     Work { worker: Number, again: bool, ends: Option<(Lane, Arc<[End]>)>, take: Option<(Lane, Taking)> },
-    /// Renew leases, behind executions that the data do not know.
+    /// Renew leases, behind an attestation of unknown executions.
     Renew(Vec<Key>),
     /// Watch jobs again, or no more, by a call of this number. Only the former comes back.
     Watch(Watching, u64, Vec<JobId>),

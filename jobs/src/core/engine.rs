@@ -1,4 +1,4 @@
-//! The engine of a node: hands each input to the part that it concerns, then lets every part do what is due.
+//! The engine of a node: hands each input to the part concerned, then lets every part do what is due.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use crate::store::{Breakage, Hint};
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) node: NodeName,
-    /// The beginning of the names of its lanes: it tells this life of the node from any other.
+    /// The beginning of the names of lanes: a prefix of this life of the node alone.
     pub(crate) lanes: String,
-    /// Its calls that watch have numbers above this one, which is above those of earlier lives.
+    /// The number before that of the first watching call. Earlier lives had lower numbers.
     pub(crate) watches: u64,
     /// The line that a proof has left out.
     pub(crate) broken: Option<Breakage>,
 }
 
-/// What a worker sees of the rest.
+/// The part of the engine behind its workers.
 pub(super) struct Ctx<'a> {
     pub(super) now: Time,
     pub(super) incarnation: Incarnation,

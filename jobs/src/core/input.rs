@@ -1,4 +1,4 @@
-//! Everything that may happen to a node.
+//! Everything a node may hear of.
 
 use bytes::Bytes;
 
@@ -17,11 +17,11 @@ pub(crate) type Number = u64;
 pub(crate) struct Plan {
     pub(crate) queues: Vec<QueueName>,
     pub(crate) slots: u32,
-    /// The group of the one queue whose jobs it takes alone, and its token: higher than that of any owner before.
+    /// The group whose jobs the worker takes alone, and a token above the tokens of all former owners.
     pub(crate) owner: Option<(GroupName, u64)>,
 }
 
-/// One thing that has happened.
+/// One event.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// A worker begins to work.
@@ -30,11 +30,11 @@ pub(crate) enum Input {
     Drain(Number, Number),
     /// The worker takes no more, ends its handlers and gives their jobs back. Answer the question with their number.
     GiveBack(Number, Number),
-    /// Nobody has the worker any more: it ends with what runs.
+    /// Nobody has the worker any more: the worker ends with its last job.
     Unowned(Number),
     /// A handler is gone, with this end unless somebody has aborted the handler, and maybe with its runtime.
     Left(Key, Option<Settle>, bool),
-    /// When a handler has last said that it makes progress, for [`Effect::Look`](super::effect::Effect::Look).
+    /// The last progress of a handler, for [`Effect::Look`](super::effect::Effect::Look).
     Beat(Key, Time),
     /// A message of the store.
     Hint(Hint),
@@ -51,7 +51,7 @@ pub(crate) enum Input {
 /// A call that has come back.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// Of a worker: ends that were said, and jobs that were taken, each if it was asked.
+    /// Of a worker: the answers for its ends and for its wish, as far as the call had them.
     Worked {
         worker: Number,
         settled: Option<Result<(Incarnation, Vec<SettleReply>), Error>>,
@@ -63,7 +63,7 @@ pub(crate) enum Done {
     WatchedAgain(bool),
 }
 
-/// What is kept beside an execution, for the data and for its handler.
+/// The data beside an execution, for the store and for its handler.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) body: Bytes,

@@ -1,4 +1,4 @@
-//! The ends that a worker has lately told: after a loss of data the new data may have forgotten them.
+//! The ends that a worker has lately told: the data may forget these ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const ENDS: usize = 20_000;
 /// The most bytes of results and data among them.
 const BYTES: usize = 16 * 1_048_576;
 
-/// The ends that a worker has lately told: each with the time of the answer, and the incarnation whose data know it.
+/// Recent ends, each with the time of the answer, and the incarnation whose data know the end.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     told: VecDeque<(Time, Incarnation, End)>,

@@ -1,4 +1,4 @@
-//! The executions of a node and their leases: the one owner of all that is known of them.
+//! The executions of a node and their leases: one owner has all knowledge of them.
 //!
 //! A lease counts from the sending of the execution's last word, by the node's clock, also through suspends. An entry
 //! stays until its handler is gone and the store knows its end.
@@ -20,14 +20,14 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// The time between the cancellation and the abort of a handler whose own time is over.
 const NOTICE: Duration = Duration::from_millis(500);
 
-/// What happens to an execution that has said nothing, by the time since its last answered word was sent.
+/// The fate of a silent execution, by the time since the sending of its last answered word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
     /// The lease is renewed: 0.3.
     pub(super) renew: Duration,
     /// The handler is asked to end: 0.7.
     pub(super) cancel: Duration,
-    /// The handler is aborted: 0.9. So it has ended before the store lets the job run elsewhere.
+    /// The handler is aborted: 0.9. So the handler has ended before the store lets the job run elsewhere.
     pub(super) abort: Duration,
 }
 
@@ -44,7 +44,7 @@ impl Timing {
 enum Stage {
     /// Its lease is renewed.
     Runs,
-    /// It has come to an end that the store does not know yet.
+    /// It has come to an end, and the store does not know the end yet.
     Ended,
     /// The store knows its end, or somebody else has the job.
     Over,
@@ -61,14 +61,14 @@ struct Lease {
     /// When the last answered word was sent.
     renewed: Time,
     length: Duration,
-    /// The last progress of the handler that is known here.
+    /// The last known progress of the handler.
     beat: Time,
     is_cancelled: bool,
-    /// When the handler was told that its own time is over.
+    /// When the handler was cancelled because its own time is over.
     warned: Option<Time>,
 }
 
-/// What ends an execution by itself.
+/// The reason to end an execution.
 enum Verdict {
     GoesOn,
     /// Its lease could not be renewed.
@@ -107,7 +107,7 @@ impl Lease {
         Verdict::GoesOn
     }
 
-    /// Its own time is over: it is cancelled, and later aborted.
+    /// Its own time is over: the handler is cancelled, and later aborted.
     fn warn(&mut self, now: Time, why: String, out: &mut Vec<Effect>) -> Verdict {
         let warned = *self.warned.get_or_insert(now);
         if now >= warned + NOTICE {
@@ -117,7 +117,7 @@ impl Lease {
         Verdict::GoesOn
     }
 
-    /// When to look at it again.
+    /// The time of the next look.
     fn next(&self, now: Time) -> Option<Time> {
         let Terms { timeout, heartbeat, .. } = self.execution.terms;
         let Timing { renew, cancel, abort } = Timing::of(self.length);
@@ -128,7 +128,7 @@ impl Lease {
     }
 }
 
-/// Renewals in flight: the executions of this call, when it was sent, and those of the next calls.
+/// Renewals: the executions of the call in flight, the time of its sending, and the executions of later calls.
 #[derive(Debug)]
 struct Renewal {
     sent: Time,
@@ -290,7 +290,7 @@ impl Leases {
         end
     }
 
-    /// Ends what is over by itself, and renews what needs it. Returns the ends.
+    /// Ends executions whose time is over, and renews leases. Returns the ends.
     pub(super) fn step(&mut self, now: Time, out: &mut Vec<Effect>) -> Vec<(Number, End)> {
         if self.rests.is_some_and(|at| at <= now) {
             self.rests = None;
@@ -340,7 +340,7 @@ impl Leases {
             Err(error) => {
                 let later = "leases were not renewed, they will be";
                 out.push(Effect::Report(Level::Debug, later, About::Error(error)));
-                // Data that were lost may not know these yet: they do not wait until a third of a lease is over.
+                // New data may not know these executions yet: all go again, whatever the time of their leases.
                 self.rests = Some(now + LOOK);
                 return;
             }

@@ -1,5 +1,5 @@
-//! A worker: jobs begin in its slots, and what became of them is said. Both go in one round trip, and what ends while a
-//! call is on its way is the next call.
+//! A worker: jobs begin in its slots, and the store is told of ends. Both go in one round trip. Ends during a call are
+//! the next call.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::store::{
 const PAUSE: Duration = Duration::from_secs(1);
 /// An owner takes at least so often: the store remembers for an hour whose turn it is.
 const UPKEEP: Duration = Duration::from_secs(30 * 60);
-/// Any other worker with a free slot looks at least so often: nobody wakes a worker that the store has forgotten.
+/// Any other worker with a free slot looks at least so often: the store may have forgotten the worker.
 const IDLE: Duration = Duration::from_secs(10);
 /// How long after a loss of data a worker repeats recent ends to damaged data.
 const REPEATS: Duration = Duration::from_secs(60);
@@ -65,7 +65,7 @@ pub(super) struct Worker {
     behind: Option<(Time, Time)>,
     /// There may be jobs to take.
     looks: bool,
-    /// When it last took.
+    /// The time of the last take.
     looked: Time,
     /// No jobs are taken until then.
     rests: Option<Time>,
@@ -76,7 +76,7 @@ pub(super) struct Worker {
     /// Questions that are answered when nothing runs any more.
     awaited: Vec<Number>,
     is_draining: bool,
-    /// When the engine lets it act at the latest.
+    /// When the engine lets the worker act at the latest.
     pub(super) alarm: Option<Time>,
 }
 
@@ -116,13 +116,13 @@ impl Worker {
         self.looks = true;
     }
 
-    /// It takes no more. A question is answered when nothing runs any more.
+    /// The worker takes no more. A question is answered when nothing runs any more.
     pub(super) fn drain(&mut self, question: Option<Number>) {
         self.is_draining = true;
         self.awaited.extend(question);
     }
 
-    /// Nobody has it any more.
+    /// Nobody has the worker any more.
     pub(super) fn leave(&mut self) {
         (self.is_draining, self.is_owned) = (true, false);
     }
@@ -143,13 +143,13 @@ impl Worker {
         self.end(end);
     }
 
-    /// It takes no more: its right to the group is over, its node is closed, or its runtime is gone.
+    /// The worker takes no more: its right to the group is over, its node is closed, or its runtime is gone.
     fn is_over(&mut self, out: &mut Vec<Effect>) {
         self.is_draining = true;
         out.push(Effect::Over(self.number));
     }
 
-    /// Nobody has it any more, and nothing of it is left.
+    /// Nobody has the worker any more, and nothing is left to do.
     pub(super) fn has_ended(&self) -> bool {
         !self.is_owned && self.is_idle()
     }
@@ -162,7 +162,7 @@ impl Worker {
         self.plan.slots.saturating_sub(self.busy.saturating_add(self.ends.slots()))
     }
 
-    /// When it takes at the latest: an owner always, others with a free slot.
+    /// The latest time of the next take: an owner always, others with a free slot.
     fn upkeep(&self) -> Option<Time> {
         let may = !self.is_draining && self.rests.is_none();
         let after = match &self.plan.owner {
@@ -199,7 +199,7 @@ impl Worker {
         self.looks |= is_time;
         let (free, may) = (self.free_slots(), self.rests.is_none());
         let takes = !self.is_draining && self.looks && free > 0 && may;
-        // A registration that nobody will use is taken back. An owner whose slot is taken says that it is there.
+        // A registration that nobody will use is taken back. An owner says from time to time: here I am.
         let says = self.is_draining && self.registration.is_some() && may || is_time;
         if takes || says || self.ends.are_due(ctx.now) {
             let want = if takes { free.min(MOST as u32) } else { 0 };

@@ -32,7 +32,7 @@ const RENEWAL: Duration = Duration::from_secs(2);
 /// How long the store may take to hear that nobody watches a job any more.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Runs a job. It is given the execution, and must call its `leave` or `vanish` when the handler is gone.
+/// Runs a job. The runner must call `leave` or `vanish` of the handle when the handler is gone.
 pub(crate) type Runner = Arc<dyn Fn(Arc<Handle>) + Send + Sync>;
 
 /// The right of an owner to the jobs of its group.
@@ -43,7 +43,7 @@ pub(crate) struct Right {
     pub(crate) over: CancellationToken,
 }
 
-/// What the driver keeps for a number, and the engine does not see.
+/// The things behind a number, unseen by the engine.
 pub(crate) enum With {
     /// The means of a worker.
     Worker(Runner, Option<Right>),
@@ -66,7 +66,7 @@ pub(crate) struct Driver {
     with: BTreeMap<Number, With>,
     calls: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
     tick: Arc<Notify>,
-    /// Told when it hears for the first time, or that it may not: what happens before is missed.
+    /// Answered with the first message or refusal: earlier messages were missed.
     hears: Option<oneshot::Sender<Result<(), StoreError>>>,
 }
 
@@ -100,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// Runs for as long as the node's thread: also while the node closes, for what still runs.
+    /// Runs for as long as the node's thread: also while the node closes, for running jobs.
     pub(crate) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
         let closed = self.link.closed().clone();
         let mut hints = Some(self.link.store.listen(self.link.node()));
@@ -118,8 +118,8 @@ impl Driver {
                 Ok(()) = self.incarnation.changed() => self.incarnation.mark_changed(),
                 () = passed(wait) => {}
             }
-            // Each source is read before those whose words it may need, and those are taken in first: a message precedes the
-            // call that it is about, and an order holds for the jobs of a call that was on its way.
+            // Messages are read last and taken in first: a subscription precedes its wake-up, and an order to take no more
+            // holds for the jobs of a call on its way.
             let heard = hint.into_iter().chain(from_fn(|| hints.as_mut()?.try_recv().ok()));
             let heard: Vec<_> = heard.inspect(|hint| self.first_heard(hint)).map(Input::Hint).collect();
             let back = done.into_iter().chain(from_fn(|| self.calls.next().now_or_never()?));
@@ -157,7 +157,7 @@ impl Driver {
         self.handles.note(self.engine.aborts());
     }
 
-    /// Says once that the node hears, or that it may not.
+    /// Says once whether the node hears.
     fn first_heard(&mut self, hint: &Hint) {
         let first = match hint {
             Hint::Subscribed => Ok(()),
@@ -170,7 +170,7 @@ impl Driver {
         }
     }
 
-    /// Does one thing, and returns what the engine wants to know of it. Nobody may wait for an answer any more.
+    /// Does one thing, and returns an input if the engine has asked. Nobody may wait for an answer any more.
     fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Call(call) => {
@@ -245,7 +245,7 @@ impl Driver {
         }
     }
 
-    /// Says ends and takes jobs, in one round trip. An owner whose right is over takes as little as one with a successor.
+    /// Says ends and takes jobs, in one round trip. An owner whose right is over takes as little as an owner with a successor.
     fn work(
         &self,
         worker: Number,

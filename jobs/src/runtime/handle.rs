@@ -1,4 +1,4 @@
-//! A handler's part of an execution: its cancellation, and the place where it leaves what it says.
+//! A handler's part of an execution: its cancellation, and a place for its words.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -26,16 +26,16 @@ pub(crate) struct Handle {
     messages: mpsc::UnboundedSender<Message>,
 }
 
-/// What the handler leaves for the store and for the engine.
+/// The words of a handler for the store and for the engine.
 #[derive(Debug)]
 struct Slot {
     kept: Kept,
-    /// When it last made progress.
+    /// The time of the last progress.
     beat: Time,
     /// Its end was said, or the job has a new owner by now.
     is_over: bool,
     abort: Option<AbortHandle>,
-    /// When its lease aborts it.
+    /// When the lease aborts the handler.
     #[cfg(feature = "sim")]
     aborted_at: Option<Time>,
 }
