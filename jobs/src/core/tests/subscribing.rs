@@ -93,10 +93,10 @@ fn a_refusal_is_told_once_until_it_is_over() {
     for hint in [Hint::Subscribed, refused(), refused(), Hint::Subscribed, refused(), Hint::Earlier] {
         bench.hint(hint);
     }
-    let refuses = "! Warn: the store refuses to send messages,";
+    let refuses = "! Warn: the store refuses to send";
     let told = [
         refuses,
-        "! Debug: the store still refuses to send",
+        "! Debug: the store still refuses to",
         "! Info: the store sends messages again",
         refuses,
         "tick",
