@@ -15,7 +15,7 @@
 #   make sim           simulated runs of the pool under faults   SEEDS=1000 START=1 STEPS=2000 FAULTS=Crash,Wipe   TRACE=1 with one seed
 #   make sim-jobs      simulated nodes of background jobs under mishaps   SEEDS=1000 START=1 STEPS=150   TRACE=1 with one seed
 #   make bench         the speed of the pool, a map and a stream, beside the floor of the same minute, and the moves when
-#                      workers come and go; written to bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
+#                      workers come and go; written to proof/bench/results/, 12 minutes   OPTIONS="--aof --unix --runs 3 --quick"
 #   make instructions  the core's instructions for a dispatch, its placement and the codecs, beside the accepted figures   ACCEPT=1
 #   make chaos         faults on real processes, judged by histories and a world outside   MINUTES= SEED= KEYS= ONLY="drain kill"
 #   make chaos-jobs    faults on processes with background jobs, judged by the ends of all jobs and a world outside
@@ -170,7 +170,7 @@ versions:
 	@scripts/versions $(ONLY)
 
 peers:
-	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" SINGLE="$(SINGLE)" PUBLISH="$(PUBLISH)" python3 -B bench/peers/run.py
+	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" SINGLE="$(SINGLE)" PUBLISH="$(PUBLISH)" python3 -B proof/bench/peers/run.py
 
 deploy-check:
 	@scripts/deploy-check

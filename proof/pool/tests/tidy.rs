@@ -55,14 +55,14 @@ const EXHAUSTIVE: [(&str, &str, &str); 21] = [
     ("rmap", "Mutation", "only proofs see it"),
     ("steps", "EntryId", "the two numbers of a Redis id"),
     ("steps", "ScriptPatch", "a row of the caller's table"),
-    ("testing", "Curve", "the caller draws it"),
-    ("testing", "Expect", "the caller says what holds in its test"),
-    ("testing", "Holder", "a worker and a token: tests compare with it"),
-    ("testing", "Mutant", "a row of the caller's table"),
-    ("testing", "Panel", "the caller draws it"),
-    ("testing", "Percentiles", "the three figures: tests compare with them"),
-    ("testing", "Sheet", "the caller draws it"),
-    ("testing", "Trial", "a test ends in no other way"),
+    ("proof/testing", "Curve", "the caller draws it"),
+    ("proof/testing", "Expect", "the caller says what holds in its test"),
+    ("proof/testing", "Holder", "a worker and a token: tests compare with it"),
+    ("proof/testing", "Mutant", "a row of the caller's table"),
+    ("proof/testing", "Panel", "the caller draws it"),
+    ("proof/testing", "Percentiles", "the three figures: tests compare with them"),
+    ("proof/testing", "Sheet", "the caller draws it"),
+    ("proof/testing", "Trial", "a test ends in no other way"),
 ];
 
 /// The longest file outside tests, in lines.
@@ -70,6 +70,13 @@ const LONGEST: usize = 500;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The folders of crates, and some others.
+fn crates() -> Vec<PathBuf> {
+    let folders = [workspace(), workspace().join("proof")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
@@ -191,7 +198,8 @@ fn shapes(text: &str) -> Vec<(&str, bool)> {
 fn a_public_type_may_grow_or_is_listed() {
     let workspace = workspace();
     let (mut seen, mut used, mut found) = (0, 0, Vec::new());
-    for part in ["steps", "connection", "protocol", "rmap", "streaming", "pool", "sequence", "testing"] {
+    for part in ["steps", "connection", "protocol", "rmap", "streaming", "pool", "sequence", "proof/testing"]
+    {
         let sources = workspace.join(part).join("src");
         // Users of the pool take the protocol's types from the pool.
         let exporting = if part == "protocol" { "pool" } else { part };
@@ -200,7 +208,7 @@ fn a_public_type_may_grow_or_is_listed() {
             let text = fs::read_to_string(&file).unwrap();
             for (name, may_grow) in shapes(&text) {
                 // The crate for tests has public modules, and all that is public there can be reached.
-                if part != "testing" && !names(&exported, name) {
+                if part != "proof/testing" && !names(&exported, name) {
                     continue;
                 }
                 seen += 1;
@@ -258,10 +266,8 @@ local head, refusal = guard(",
 
 #[test]
 fn no_file_is_long() {
-    let workspace = workspace();
     let mut found = Vec::new();
-    for entry in fs::read_dir(workspace).unwrap() {
-        let crate_folder = entry.unwrap().path();
+    for crate_folder in crates() {
         let sources = crate_folder.join("src");
         if !crate_folder.join("Cargo.toml").is_file() || !sources.is_dir() {
             continue;
@@ -279,10 +285,8 @@ fn no_file_is_long() {
 
 #[test]
 fn a_published_crate_has_its_licences_and_its_readme() {
-    let workspace = workspace();
     let (mut seen, mut found) = (0, Vec::new());
-    for entry in fs::read_dir(workspace).unwrap() {
-        let folder = entry.unwrap().path();
+    for folder in crates() {
         let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
         if manifest.contains("publish = false") {
             continue;

@@ -1,6 +1,6 @@
 """The table and the plot of a run of `make peers`.
 
-    python3 bench/peers/report.py bench/results/peers.json     writes them to docs/ again, without a new run
+    python3 proof/bench/peers/report.py proof/bench/results/peers.json     writes them to docs/ again, without a new run
 """
 
 import json
@@ -9,10 +9,10 @@ import statistics
 import sys
 from html import escape
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "performance.md"
 PLOT = ROOT / "docs" / "peers.svg"
-RAW = ROOT / "bench" / "results" / "peers.json"
+RAW = ROOT / "proof" / "bench" / "results" / "peers.json"
 BEGIN, END = "<!-- of make peers: begin -->", "<!-- of make peers: end -->"
 KINDS = {"queue": "jobs of a queue", "pool": "jobs with a worker of their own, dispatched until started"}
 
@@ -130,7 +130,7 @@ def publish(measured):
     PLOT.write_text(plot(measured))
     picture = "![jobs in a second, CPU of Redis for a job and the time of one job, beside the peers](peers.svg)"
     PAGE.write_text(f"{before}{BEGIN}\n{setting(measured)}\n\n{tables(measured)}\n{picture}\n{END}{after}")
-    print("written to docs/performance.md, docs/peers.svg and bench/results/peers.json")
+    print("written to docs/performance.md, docs/peers.svg and proof/bench/results/peers.json")
 
 
 if __name__ == "__main__":

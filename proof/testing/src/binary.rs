@@ -12,7 +12,7 @@ use std::{
 
 use crate::Error;
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/redis-server");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/redis-server");
 
 /// The binary to run, looked up once per process.
 pub(crate) fn find() -> Result<PathBuf, Error> {

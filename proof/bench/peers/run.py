@@ -6,7 +6,7 @@ Prints the versions, the load of the machine, each run as a line of JSON, and a 
 cannot have, because a tool is missing or a registry does not answer, is named with the reason, and is no failure. A program
 that has all its packages and does not build is a failure, and so is a run of Tenure's own programs that fails: the exit
 status is 1. A run that fails, or takes longer than PATIENCE, is named with the reason and is not repeated. The rest
-goes on. All measurements go to target/peers/peers.json. With PUBLISH they go to bench/results/peers.json, and the
+goes on. All measurements go to target/peers/peers.json. With PUBLISH they go to proof/bench/results/peers.json, and the
 table and the plot go to docs/performance.md and docs/peers.svg.
 """
 
@@ -24,7 +24,7 @@ import time
 import report
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 BUILT = ROOT / "target" / "peers"
 ROUNDS = int(os.environ.get("ROUNDS") or 3)
 JOBS = int(os.environ.get("JOBS") or 20_000)
