@@ -250,7 +250,8 @@ impl Worker {
         let said = self.ends.next_call(ctx.now);
         let ends = (!said.ends.is_empty()).then(|| (self.settle_lane.clone(), said.ends.clone()));
         let taking = want.map(|want| {
-            self.looked = ctx.now;
+            // A wake-up during the call is for the next one.
+            (self.looks, self.looked) = (false, ctx.now);
             (self.taking(ctx, want), ctx.now)
         });
         let take = taking.as_ref().map(|(taking, _)| (self.take_lane.clone(), taking.clone()));
@@ -357,7 +358,7 @@ impl Worker {
         match reply {
             Ok((inc, TakeReply::Taken { jobs, registration, more })) => {
                 self.registration = registration;
-                self.looks = more || jobs.len() >= taking.want as usize;
+                self.looks |= more || jobs.len() >= taking.want as usize;
                 for job in jobs {
                     self.begin(ctx, job, inc, sent);
                 }

@@ -23,6 +23,17 @@ fn jobs_begin_in_free_slots() {
 }
 
 #[test]
+fn a_wake_up_during_a_call_is_for_the_next_one() {
+    let mut bench = Bench::with_worker(2);
+    bench.hint(Hint::Ready("q".parse().unwrap(), None));
+    bench.seen();
+    bench.takes([job("a")]);
+    assert_eq!(bench.seen(), ["1: RUN a@7", "1: take1#2 take 1 of q"]);
+    bench.takes([]);
+    assert_eq!(bench.seen(), [""; 0]);
+}
+
+#[test]
 fn what_ends_during_a_call_goes_with_the_next() {
     let mut bench = Bench::running([job("a"), job("b"), job("c")]);
     bench.ends("a", done());
