@@ -18,9 +18,9 @@ pub use api::health::{Health, StoreHealth, Unhealthy, WorkerHealth};
 pub use api::inspector::Inspector;
 pub use api::inspector::follow::EventFollower;
 pub use api::listing::{Cursor, JobInfo, NodeInfo, Owner, Page, WaitingNotification, WorkerInfo};
+pub use api::node::operator::{Operator, Shutdown, ShutdownReport, Steer};
 pub use api::node::{
-    AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, NotifyJob, Shutdown,
-    ShutdownReport, Steer, StopJob, Update, Wait,
+    AddWorker, AskOwner, CloseReport, Dispatch, DispatchMany, Guess, Node, NotifyJob, StopJob, Update, Wait,
 };
 pub use api::overview::Overview;
 pub use api::parked::{ParkedJob, Unparked};

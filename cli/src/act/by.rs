@@ -3,7 +3,6 @@
 use std::env;
 
 use clap::Args;
-use tenure_pool::Steer;
 
 /// The person who wants it
 #[derive(Args, Clone, Debug, Default)]
@@ -14,14 +13,11 @@ pub(crate) struct By {
 }
 
 impl By {
-    /// Adds the name of the person to a change, if the name is known.
-    pub(crate) fn sign(&self, word: Steer) -> Steer {
+    /// The name of the person, if the name is known.
+    pub(crate) fn name(self) -> Option<String> {
         let is_name = |user: &String| {
             (1..=64).contains(&user.len()) && user.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|')
         };
-        match self.by.clone().or_else(|| env::var("USER").ok().filter(is_name)) {
-            Some(by) => word.by(by),
-            None => word,
-        }
+        self.by.or_else(|| env::var("USER").ok().filter(is_name))
     }
 }

@@ -2,6 +2,8 @@
 
 mod by;
 mod dispatch;
+mod verb;
 
 pub(crate) use self::by::By;
 pub(crate) use self::dispatch::{Dispatched, How, Policy, one};
+pub(crate) use self::verb::{Change, Verb};

@@ -112,7 +112,7 @@ impl Bench {
             measured = self.measure(&node, &client) => measured,
             () = signals::interrupt() => Err(Failure::new(Code::Interrupted, "interrupted")),
         };
-        let report = node.shutdown().drop_queued().within(ENDING).await;
+        let report = node.operate().shutdown().drop_queued().within(ENDING).await;
         List::print(&mut session.out, measured?)?;
         if report?.complete {
             return Ok(Code::Done);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Session, close, nodes};
+use super::{Session, nodes};
 use crate::args::{Named, Steer};
 use crate::exit::{Code, Failure};
 use crate::view::outcomes::Marked;
@@ -21,20 +21,18 @@ impl Cordon {
     /// Sets the cordon, or lifts it.
     pub(crate) async fn run(self, session: &mut Session, on: bool) -> Result<Code, Failure> {
         let Self { node, steer } = self;
-        let place = session.place()?;
-        let pool = place.inspector().await?;
-        let workers = pool.workers().await?;
+        let pool = session.place()?.operator().await?;
+        let workers = pool.inspect().workers().await?;
         let name = nodes::name_of(&node, &workers)?;
         let of_node = workers.iter().filter(|worker| worker.node == name).count();
         let answer = Marked { node: &name, cordoned: on, dry_run: steer.dry_run, workers: of_node };
         if !steer.dry_run {
-            let own = place.node().await?;
             if on {
-                own.cordon(&name).await?;
+                pool.cordon(&name).await?;
             } else {
-                own.uncordon(&name).await?;
+                pool.uncordon(&name).await?;
             }
-            close(&own).await;
+            pool.close().await;
         }
         let would = if steer.dry_run { "would be" } else { "is" };
         let state = if on { "cordoned: it keeps its jobs and gets no other" } else { "not cordoned" };

@@ -1,9 +1,10 @@
 //! One act on each of many jobs, with one line of output for each.
 
-use futures::{StreamExt, stream};
-use tenure_pool::{Error, JobKey, Node};
+use futures::StreamExt;
+use tenure_pool::{Error, JobKey, Operator};
 
-use super::{Session, close};
+use super::Session;
+use crate::act::{Change, Verb};
 use crate::args::Target;
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;
@@ -11,19 +12,7 @@ use crate::out::{List, Tone};
 use crate::view::jobs::all_meant;
 use crate::view::outcomes::Steered;
 
-/// How many jobs are under way at a time: as many as one step of the pool takes.
-const WINDOW: usize = 128;
-
-/// The act on each job, in words.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Verb {
-    /// `stop`: in questions, and in what a dry run says.
-    pub(crate) plain: &'static str,
-    /// `stopped`: in the answer.
-    pub(crate) done: &'static str,
-}
-
-/// Acts on each of the jobs. A job that a filter has found and that has ended since is no failure.
+/// Acts on each of the jobs, for this person. A job that a filter has found and that has ended since is no failure.
 ///
 /// # Errors
 /// No job is named, nobody confirms, or the pool is not there. If the only job fails, its failure.
@@ -31,48 +20,44 @@ pub(crate) async fn each(
     session: &mut Session,
     target: Target,
     verb: Verb,
-    act: impl AsyncFn(&Node, JobKey) -> Result<(), Error>,
+    by: Option<String>,
 ) -> Result<Code, Failure> {
     let Target { keys, which, steer } = target;
     let by_filter = keys.is_empty();
     if by_filter == which.is_empty() {
         return Err(Failure::usage("name the jobs: either by their keys, or by a filter such as --match"));
     }
-    let place = session.place()?;
-    let pool = place.inspector().await?;
+    let pool = session.place()?.operator().await?;
     let keys = if by_filter {
-        all_meant(&pool, &which).await?.into_iter().map(|job| job.key).collect()
+        all_meant(pool.inspect(), &which).await?.into_iter().map(|job| job.key).collect()
     } else {
         keys
     };
     let count = keys.len();
     if steer.dry_run {
-        let would = format!("would_{}", verb.plain);
+        let would = format!("would_{}", verb.word());
         List::print(&mut session.out, keys.iter().map(|key| Steered::new(key, &*would, Tone::Plain)))?;
         return Ok(Code::Done);
     }
     if by_filter && count > 0 {
-        steer.confirm(&format!("{count} jobs are meant: {} them all?", verb.plain))?;
+        steer.confirm(&format!("{count} jobs are meant: {} them all?", verb.word()))?;
     }
-    let node = place.node().await?;
-    let done = run(session, &node, (keys, by_filter), verb, act).await;
-    close(&node).await;
+    let change = Change { verb, by, within: session.global.timeout };
+    // A pool that cannot be joined is one failure.
+    pool.node().await?;
+    let done = run(session, &pool, (keys, by_filter), &change).await;
+    pool.close().await;
     done
 }
 
 async fn run(
     session: &mut Session,
-    node: &Node,
+    pool: &Operator,
     (keys, by_filter): (Vec<JobKey>, bool),
-    verb: Verb,
-    act: impl AsyncFn(&Node, JobKey) -> Result<(), Error>,
+    change: &Change,
 ) -> Result<Code, Failure> {
-    let (count, act) = (keys.len(), &act);
-    let acts = keys.into_iter().map(|key| async move {
-        let result = act(node, key.clone()).await;
-        (key, result)
-    });
-    let mut acts = stream::iter(acts).buffer_unordered(WINDOW);
+    let count = keys.len();
+    let mut acts = std::pin::pin!(change.each(pool, keys));
     let mut list = List::new(&mut session.out)?;
     let (mut ended, mut failed, mut progress) = (0, None, Progress::new());
     let mut failures = 0;
@@ -80,7 +65,7 @@ async fn run(
         ended += 1;
         progress.show(|| format!("{ended} of {count} jobs, {failures} failures"));
         match result {
-            Ok(()) => list.row(&Steered::new(&key, verb.done, Tone::Good))?,
+            Ok(()) => list.row(&Steered::new(&key, change.verb.done(), Tone::Good))?,
             Err(Error::JobNotFound(_)) if by_filter => list.row(&Steered::new(&key, "gone", Tone::Dim))?,
             Err(error) => {
                 failures += 1;

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use tenure_pool::{Inspector, NodeStatus};
 
-use super::{Session, close};
+use super::Session;
 use crate::args::{Steer, number, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
@@ -55,26 +55,25 @@ struct Answer {
 impl Rebalance {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { rate, now, wait, within, steer } = self;
-        let place = session.place()?;
-        let pool = place.inspector().await?;
+        let operator = session.place()?.operator().await?;
+        let pool = operator.inspect();
         if (rate.is_some() || now) && !steer.dry_run {
             if now {
-                let astray = look(&pool).await?.moves;
+                let astray = look(pool).await?.moves;
                 steer.confirm(&format!("{astray} jobs move now, at no rate?"))?;
             }
-            let node = place.node().await?;
             let steered = async {
                 if let Some(rate) = rate {
-                    node.limit_moves(rate).await?;
+                    operator.limit_moves(rate).await?;
                 }
-                if now { node.move_now().await } else { Ok(()) }
+                if now { operator.move_now().await } else { Ok(()) }
             };
             let steered = steered.await;
-            close(&node).await;
+            operator.close().await;
             steered?;
         }
         let (seen, per_second) = if wait {
-            let waited = until_placed(&pool, Instant::now() + within);
+            let waited = until_placed(pool, Instant::now() + within);
             tokio::select! {
                 placed = waited => placed?,
                 () = signals::interrupt() => {
@@ -82,7 +81,7 @@ impl Rebalance {
                 }
             }
         } else {
-            measured(&pool).await?
+            measured(pool).await?
         };
         let settings = pool.settings().await?;
         let (limit, on_hold) = (Some(settings.move_rate).filter(|rate| *rate > 0), settings.hold);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tenure_pool::SettingInfo;
 
-use super::{Session, close};
+use super::Session;
 use crate::args::{Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
@@ -84,7 +84,8 @@ impl Change {
 impl Settings {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let place = session.place()?;
-        let present = place.inspector().await?.settings().await?;
+        let pool = place.operator().await?;
+        let present = pool.inspect().settings().await?;
         let Self::Set { changes, steer } = self else {
             List::print(&mut session.out, present.list().into_iter().map(Shown))?;
             return Ok(Code::Done);
@@ -108,8 +109,7 @@ impl Settings {
             return Ok(Code::Done);
         }
         steer.confirm(&format!("{} settings of the pool {} are changed?", wanted.len(), place.pool))?;
-        let node = place.node().await?;
-        let changed = node
+        let changed = pool
             .change_settings(|settings| {
                 for (name, value) in &wanted {
                     // They were checked above.
@@ -117,7 +117,7 @@ impl Settings {
                 }
             })
             .await;
-        close(&node).await;
+        pool.close().await;
         List::print(&mut session.out, differing(&changed?.list()))?;
         Ok(Code::Done)
     }
@@ -135,14 +135,13 @@ impl Hold {
     pub(crate) async fn run(self, session: &mut Session, on: bool) -> Result<Code, Failure> {
         let dry_run = self.steer.dry_run;
         let place = session.place()?;
-        place.inspector().await?;
+        let pool = place.operator().await?;
         if !dry_run {
             if on {
                 self.steer.confirm(&format!("No job of the pool {} starts from now on?", place.pool))?;
             }
-            let node = place.node().await?;
-            let held = node.hold(on).await;
-            close(&node).await;
+            let held = pool.hold(on).await;
+            pool.close().await;
             held?;
         }
         let would = if dry_run { "would be" } else { "is" };

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::Node;
 
 use super::Session;
-use super::many::{Verb, each};
-use crate::act::By;
+use super::many::each;
+use crate::act::{By, Verb};
 use crate::args::{StateArg, Target, time};
 use crate::exit::{Code, Failure};
 
@@ -24,13 +23,7 @@ pub(crate) struct Stop {
 impl Stop {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { until_stopped, target } = self;
-        let within = session.global.timeout;
-        let verb = Verb { plain: "stop", done: if until_stopped { "ended" } else { "stopped" } };
-        each(session, target, verb, async move |node, key| {
-            let stop = node.stop_job(key).deadline(within);
-            if until_stopped { stop.until_stopped().await } else { stop.await }
-        })
-        .await
+        each(session, target, Verb::Stop { until_stopped }, None).await
     }
 }
 
@@ -43,9 +36,7 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
-        let within = session.global.timeout;
-        let verb = Verb { plain: "retry", done: "retried" };
-        each(session, self.target, verb, async move |node, key| node.retry(key).within(within).await).await
+        each(session, self.target, Verb::Retry, None).await
     }
 }
 
@@ -62,13 +53,7 @@ pub(crate) struct Bounce {
 impl Bounce {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { home, target } = self;
-        let within = session.global.timeout;
-        let verb = Verb { plain: "bounce", done: "bounced" };
-        each(session, target, verb, async move |node, key| {
-            let bounce = if home { node.restart(key) } else { node.bounce(key) };
-            bounce.within(within).await
-        })
-        .await
+        each(session, target, if home { Verb::Restart } else { Verb::Bounce }, None).await
     }
 }
 
@@ -85,10 +70,7 @@ pub(crate) struct Park {
 impl Park {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { reason, target } = self;
-        let within = session.global.timeout;
-        let verb = Verb { plain: "park", done: "parked" };
-        each(session, target, verb, async |node, key| node.park(key, reason.as_str()).within(within).await)
-            .await
+        each(session, target, Verb::Park(reason), None).await
     }
 }
 
@@ -110,16 +92,7 @@ pub(crate) struct Pause {
 impl Pause {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { reason, lasting, by, target } = self;
-        let within = session.global.timeout;
-        let verb = Verb { plain: "pause", done: "paused" };
-        let act = async |node: &Node, key| {
-            let pause = by.sign(node.pause(key, reason.as_str())).within(within);
-            match lasting {
-                Some(time) => pause.lasting(time).await,
-                None => pause.await,
-            }
-        };
-        each(session, target, verb, act).await
+        each(session, target, Verb::Pause(reason, lasting), by.name()).await
     }
 }
 
@@ -142,9 +115,6 @@ impl Resume {
         if !target.which.is_empty() && target.which.state.is_empty() {
             target.which.state.push(StateArg::Paused);
         }
-        let within = session.global.timeout;
-        let verb = Verb { plain: "resume", done: "resumed" };
-        let act = async |node: &Node, key| by.sign(node.resume(key)).within(within).await;
-        each(session, target, verb, act).await
+        each(session, target, Verb::Resume, by.name()).await
     }
 }

@@ -1,4 +1,4 @@
-//! Where the pool is, and the ways to it: an inspector that only reads, or a node that may also change.
+//! Where the pool is, and the ways to it: an inspector that only reads, an operator that may also change, or a node.
 
 pub(crate) mod contexts;
 mod session;
@@ -6,7 +6,7 @@ mod session;
 use std::env;
 use std::time::Duration;
 
-use tenure_pool::{Client, Error, Inspector, Node, NodeBuilder, StoreError};
+use tenure_pool::{Client, Error, Inspector, Node, Operator, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
 use self::contexts::{Context, Contexts, without_password};
@@ -93,49 +93,31 @@ impl Place {
         }
     }
 
-    /// A client of the pool, which must exist: it dispatches, asks and steers.
+    /// The pool, to look at and to change. The first change joins the pool as a client.
+    ///
+    /// # Errors
+    /// There is no such pool, or Redis does not answer.
+    pub(crate) async fn operator(&self) -> Result<Operator, Failure> {
+        self.operator_of("cli").await
+    }
+
+    /// As [`operator`](Self::operator), by another name than that of the command: `kind` stands at its beginning, and so in
+    /// the pool's events.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn operator_of(&self, kind: &str) -> Result<Operator, Failure> {
+        let builder = Node::builder(&self.pool, &self.client).name(node_name(kind));
+        let opened = builder.join_timeout(self.timeout.clamp(Duration::from_millis(1), JOINING)).operate();
+        opened.await.map_err(|error| Failure::from(error).of_server(&self.server))
+    }
+
+    /// A client of the pool, which must exist.
     ///
     /// # Errors
     /// There is no such pool, or it is not joined in time.
     pub(crate) async fn node(&self) -> Result<Node, Failure> {
-        self.node_of("cli").await
-    }
-
-    /// As [`node`](Self::node), by another name than that of the command: `kind` stands at its beginning, and so in the
-    /// pool's events.
-    ///
-    /// # Errors
-    /// As there.
-    pub(crate) async fn node_of(&self, kind: &str) -> Result<Node, Failure> {
-        Ok(self.builder(kind).await?.client_only().join().await?)
-    }
-
-    /// A full node of the pool: only such a one may shut it down. `None` if the pool is shutting down already.
-    ///
-    /// # Errors
-    /// As [`node`](Self::node).
-    pub(crate) async fn full_node(&self) -> Result<Option<Node>, Failure> {
-        match self.builder("cli").await?.join().await {
-            Ok(node) => Ok(Some(node)),
-            Err(Error::ShuttingDown) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Drops all jobs that have not begun in a pool that is shutting down. False if it is not shutting down.
-    ///
-    /// # Errors
-    /// There is no such pool, or Redis does not answer in time.
-    pub(crate) async fn hasten_shutdown(&self) -> Result<bool, Failure> {
-        Ok(self.builder("cli").await?.hasten_shutdown().await?)
-    }
-
-    async fn builder(&self, kind: &str) -> Result<NodeBuilder, Failure> {
-        // It also finds the number of shards.
-        let shards = u32::try_from(self.inspector().await?.shards()).unwrap_or(u32::MAX);
-        let builder = Node::builder(&self.pool, &self.client).must_exist().name(node_name(kind));
-        let builder = if shards > 1 { builder.shards(shards) } else { builder };
-        Ok(builder.join_timeout(self.timeout.clamp(Duration::from_millis(1), JOINING)))
+        Ok(self.operator().await?.node().await?.clone())
     }
 
     /// The result of looks at the pool.

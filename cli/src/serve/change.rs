@@ -8,10 +8,10 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 use serde::Deserialize;
 use serde_json::json;
-use tenure_pool::{Cursor, Error, JobKey, Node, WorkerInfo};
+use tenure_pool::{Cursor, Error, JobKey, Operator, WorkerInfo};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -21,8 +21,8 @@ use super::problem::Problem;
 use super::read::{Answer, Shared, document};
 use super::source::look;
 use super::token::Who;
+use crate::act::{Change, Verb};
 use crate::args::{Named, Pattern};
-use crate::connect::close;
 use crate::exit::{Code, Failure};
 use crate::out::{Tone, shown};
 use crate::view::outcomes::{Held, Leaving, Marked, Steered};
@@ -32,11 +32,10 @@ pub(super) const AT_ONCE: u32 = 4;
 const TURN: Duration = Duration::from_secs(5);
 /// The longest time that a change may take, once the pool is joined.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The most jobs of one request, how many are looked at for it, and how many are under way at once.
+/// The most jobs of one request, and how many are looked at for it.
 const MOST: usize = 1_000;
 const PAGE: usize = 512;
 const LOOKED_AT: usize = 20_000;
-const WINDOW: usize = 128;
 /// The longest reason of a pause, in bytes: the pool keeps the name of the token and the end of the pause beside the reason.
 const PAUSE_REASON: usize = 900;
 /// How many failures an answer names.
@@ -46,7 +45,7 @@ const NAMED: usize = 10;
 pub(super) async fn change<T, F, Act>(app: &Arc<App>, who: &Who, what: String, act: F) -> Result<T, Problem>
 where
     T: Send + 'static,
-    F: FnOnce(Node) -> Act + Send + 'static,
+    F: FnOnce(Operator) -> Act + Send + 'static,
     Act: Future<Output = Result<T, Problem>> + Send,
 {
     change_in_turn(|app| &app.changes, app, who, what, act).await
@@ -62,16 +61,17 @@ pub(super) async fn change_in_turn<T, F, Act>(
 ) -> Result<T, Problem>
 where
     T: Send + 'static,
-    F: FnOnce(Node) -> Act + Send + 'static,
+    F: FnOnce(Operator) -> Act + Send + 'static,
     Act: Future<Output = Result<T, Problem>> + Send,
 {
     let (app, name) = (app.clone(), who.name.clone().unwrap_or_default());
     let changing = tokio::spawn(async move {
         let turn = timeout(TURN, turns(&app).acquire()).await.ok().and_then(Result::ok);
         let _turn = turn.ok_or_else(|| Problem::busy("other changes are under way: try again"))?;
-        let node = app.place.node_of(&format!("serve-{name}")).await?;
-        let done = timeout(LONGEST, act(node.clone())).await;
-        close(&node).await;
+        let pool = app.place.operator_of(&format!("serve-{name}")).await?;
+        pool.node().await?;
+        let done = timeout(LONGEST, act(pool.clone())).await;
+        pool.close().await;
         let done = done.unwrap_or_else(|_| Err(late()));
         let failed = done.as_ref().err().map(|problem| problem.document()["detail"].to_string());
         tracing::info!(token = name, what, failed, "somebody has changed something");
@@ -85,55 +85,11 @@ fn late() -> Problem {
     Failure::new(Code::Late, "the time was up; it may still happen").into()
 }
 
-/// The change of one job.
-#[derive(Clone, Debug)]
-enum Way {
-    Retry,
-    Bounce,
-    Restart,
-    /// For this reason.
-    Park(String),
-    /// For this reason, and perhaps with an end.
-    Pause(String, Option<Duration>),
-    Resume,
-    Stop,
-}
-
-impl Way {
-    fn done(&self) -> &'static str {
-        match self {
-            Self::Retry => "retried",
-            Self::Bounce => "bounced",
-            Self::Restart => "restarted",
-            Self::Park(_) => "parked",
-            Self::Pause(..) => "paused",
-            Self::Resume => "resumed",
-            Self::Stop => "stopped",
-        }
-    }
-
-    async fn act(self, node: Node, key: JobKey, who: &str) -> Result<(), Error> {
-        let steer = match self {
-            Self::Retry => node.retry(key),
-            Self::Bounce => node.bounce(key),
-            Self::Restart => node.restart(key),
-            Self::Park(reason) => node.park(key, reason),
-            Self::Pause(reason, lasting) => {
-                let pause = node.pause(key, reason).by(who);
-                lasting.into_iter().fold(pause, tenure_pool::Steer::lasting)
-            }
-            Self::Resume => node.resume(key),
-            Self::Stop => return node.stop_job(key).deadline(LONGEST).await,
-        };
-        steer.within(LONGEST).await
-    }
-}
-
-async fn steer(app: Arc<App>, who: Who, key: JobKey, way: Way) -> Answer {
-    let (of, name) = (key.clone(), who.name.clone().unwrap_or_default());
-    let done = way.done();
+async fn steer(app: Arc<App>, who: Who, key: JobKey, verb: Verb) -> Answer {
+    let (of, done) = (key.clone(), verb.done());
     let what = format!("{done} {}", shown::key(&key));
-    change(&app, &who, what, move |node| async move { Ok(way.act(node, key, &name).await?) }).await?;
+    let acted = Change { verb, by: who.name.clone(), within: LONGEST };
+    change(&app, &who, what, move |pool| async move { Ok(acted.one(&pool, key).await?) }).await?;
     document(&Steered::new(&of, done, Tone::Good))
 }
 
@@ -165,29 +121,29 @@ pub(super) struct OfPause {
 }
 
 macro_rules! of_job {
-    ($($(#[$doc:meta])* $name:ident: $way:ident,)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $verb:expr,)*) => {$(
         $(#[$doc])*
         pub(super) async fn $name(
             State(app): Shared,
             Extension(who): Extension<Who>,
             Asked(OfJob { key, key64 }): Asked<OfJob>,
         ) -> Answer {
-            steer(app, who, OfKey { key, key64 }.key()?, Way::$way).await
+            steer(app, who, OfKey { key, key64 }.key()?, $verb).await
         }
     )*};
 }
 
 of_job! {
     /// Retries a job: it begins now, and waits no longer.
-    retry: Retry,
+    retry: Verb::Retry,
     /// Bounces a job: the next worker of its chain begins it.
-    bounce: Bounce,
+    bounce: Verb::Bounce,
     /// Restarts a job at home.
-    restart: Restart,
+    restart: Verb::Restart,
     /// Resumes a paused job.
-    resume: Resume,
+    resume: Verb::Resume,
     /// Stops a job.
-    stop: Stop,
+    stop: Verb::STOP,
 }
 
 /// Parks a job.
@@ -196,8 +152,8 @@ pub(super) async fn park(
     Extension(who): Extension<Who>,
     Asked(OfPark { key, key64, reason }): Asked<OfPark>,
 ) -> Answer {
-    let reason = reason.unwrap_or_else(|| "parked by hand".to_owned());
-    steer(app, who, OfKey { key, key64 }.key()?, Way::Park(reason)).await
+    let verb = reason.map_or_else(Verb::park, Verb::Park);
+    steer(app, who, OfKey { key, key64 }.key()?, verb).await
 }
 
 /// Pauses a job in the name of the token.
@@ -209,8 +165,8 @@ pub(super) async fn pause(
     if reason.as_ref().is_some_and(|reason| reason.len() > PAUSE_REASON) {
         return Err(Problem::usage(format!("the reason of a pause has at most {PAUSE_REASON} bytes")));
     }
-    let way = Way::Pause(reason.unwrap_or_default(), for_ms.map(Duration::from_millis));
-    steer(app, who, OfKey { key, key64 }.key()?, way).await
+    let verb = Verb::Pause(reason.unwrap_or_default(), for_ms.map(Duration::from_millis));
+    steer(app, who, OfKey { key, key64 }.key()?, verb).await
 }
 
 /// The parked jobs of a bulk retry: those that fit both patterns.
@@ -280,13 +236,10 @@ pub(super) async fn retry_parked(
     let Meant { keys, more, next } = asked.find(&app).await?;
     let next = next.map(|next| next.to_string());
     let what = format!("retried {} parked jobs", keys.len());
-    let act = move |node: Node| async move {
-        let retry = |key: JobKey| {
-            let node = node.clone();
-            async move { (key.clone(), node.retry(key).within(LONGEST).await) }
-        };
+    let act = move |pool: Operator| async move {
+        let retry = Change { verb: Verb::Retry, by: None, within: LONGEST };
         let (mut retried, mut gone, mut failed, mut failures) = (0, 0, 0, Vec::new());
-        let mut retries = stream::iter(keys).map(retry).buffer_unordered(WINDOW);
+        let mut retries = std::pin::pin!(retry.each(&pool, keys));
         while let Some((key, done)) = retries.next().await {
             match done {
                 Ok(()) => retried += 1,
@@ -342,7 +295,7 @@ pub(super) async fn drain(
         return Err(Problem::absent(format!("there is no {named}")));
     }
     let ids = leaving.iter().map(|worker| worker.id.0).collect();
-    let act = move |node: Node| async move { Ok(node.drain_all(&leaving).await?) };
+    let act = move |pool: Operator| async move { Ok(pool.drain_all(&leaving).await?) };
     let drained = change(&app, &who, format!("drained {named}"), act).await?;
     document(&Leaving { workers: ids, drained, gone: false })
 }
@@ -359,11 +312,11 @@ async fn set_cordon(app: Arc<App>, who: Who, OfNode { node: name }: OfNode, on: 
     let count = workers.iter().filter(|worker| worker.node == name).count();
     let what = format!("{} {}", if on { "cordoned" } else { "uncordoned" }, shown::plain(&name));
     let of = name.clone();
-    let act = move |node: Node| async move {
+    let act = move |pool: Operator| async move {
         if on {
-            node.cordon(&name).await?;
+            pool.cordon(&name).await?;
         } else {
-            node.uncordon(&name).await?;
+            pool.uncordon(&name).await?;
         }
         Ok(())
     };
@@ -396,7 +349,7 @@ pub(super) struct Nothing {}
 
 async fn set_hold(app: Arc<App>, who: Who, on: bool) -> Answer {
     let what = if on { "held the pool" } else { "lifted the hold of the pool" };
-    change(&app, &who, what.to_owned(), move |node| async move { Ok(node.hold(on).await?) }).await?;
+    change(&app, &who, what.to_owned(), move |pool| async move { Ok(pool.hold(on).await?) }).await?;
     document(&Held { pool: app.place.pool.clone(), on_hold: on, dry_run: false })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use serde::Deserialize;
-use tenure_pool::{JobSpec, Node};
+use tenure_pool::{JobSpec, Operator};
 
 use super::ask::{Asked, Named, decoded};
 use super::change::change_in_turn;
@@ -61,7 +61,7 @@ pub(super) async fn dispatch(
         None => job,
     };
     let what = format!("dispatched {}", shown::key(&key));
-    let act = move |node: Node| async move { Ok(one(&node, job, how, LONGEST).await?) };
+    let act = move |pool: Operator| async move { Ok(one(pool.node().await?, job, how, LONGEST).await?) };
     let mut done = Dispatched::of(&key, how);
     done.id = change_in_turn(|app| &app.dispatches, &app, &who, what, act).await?;
     document(&done)

@@ -160,7 +160,7 @@ mod tests {
         tokio::spawn(log.clone().read(Inspector::open("feeds", store).await.unwrap()));
         assert!(log.kept.borrow().read.is_none(), "nobody looks");
         let mut look = log.up_to_date().await.unwrap();
-        node.cordon("x").await.unwrap();
+        node.operate().cordon("x").await.unwrap();
         let is_there = |kept: &Kept| kept.from(0).any(|(_, event)| event.text == "cordon of x");
         look.wait_for(is_there).await.unwrap();
         node.abandon();

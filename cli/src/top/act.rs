@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
-use tenure_pool::{Error, Inspector, JobKey, Node, WorkerId};
+use futures::StreamExt;
+use tenure_pool::{Error, Inspector, JobKey, Operator, WorkerId};
 
-use super::model::{Act, Forecast, Verb};
-use crate::act::By;
+use super::model::{Act, Forecast};
+use crate::act::{By, Change, Verb};
 use crate::args::Named;
 use crate::connect::Place;
-use crate::connect::close;
+use crate::exit::Failure;
 use crate::out::shown;
 
-/// How many jobs are under way at a time.
-const WINDOW: usize = 128;
 /// How many jobs a forecast looks at.
 const SAMPLE: usize = 4_096;
 /// The most time that a forecast may take.
@@ -25,55 +23,47 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// # Errors
 /// Says what was not done, and why.
 pub(super) async fn carry_out(place: &Place, within: Duration, act: Act) -> Result<String, String> {
-    let node = place.node().await.map_err(|failure| format!("{}: {failure}", act.title()))?;
     let title = act.title();
-    let done = match act {
-        Act::Drain(named) => drain(place, &node, &named).await,
-        Act::Cordon { node: name, on } => cordon(&node, &name, on).await,
-        Act::Jobs { verb, keys } => jobs(&node, within, verb, keys).await,
+    let done = async {
+        let pool = place.operator().await.map_err(|failure| failure.to_string())?;
+        pool.node().await.map_err(|error| Failure::from(error).to_string())?;
+        let done = match act {
+            Act::Drain(named) => drain(&pool, &named).await,
+            Act::Cordon { node: name, on } => cordon(&pool, &name, on).await,
+            Act::Jobs { verb, keys } => jobs(&pool, within, verb, keys).await,
+        };
+        pool.close().await;
+        done
     };
-    close(&node).await;
-    done.map_err(|error| format!("{title}: {error}"))
+    done.await.map_err(|error| format!("{title}: {error}"))
 }
 
-async fn drain(place: &Place, node: &Node, named: &Named) -> Result<String, String> {
-    let pool = place.inspector().await.map_err(|failure| failure.to_string())?;
-    let workers = pool.workers().await.map_err(|error| error.to_string())?;
+async fn drain(pool: &Operator, named: &Named) -> Result<String, String> {
+    let workers = pool.inspect().workers().await.map_err(|error| error.to_string())?;
     let leaving: Vec<_> = workers.into_iter().filter(|worker| named.means(worker)).collect();
-    match node.drain_all(&leaving).await {
+    match pool.drain_all(&leaving).await {
         Ok(0) => Err("it has left".to_owned()),
         Ok(count) => Ok(format!("{named} drains; its workers: {count}")),
         Err(error) => Err(error.to_string()),
     }
 }
 
-async fn cordon(node: &Node, name: &str, on: bool) -> Result<String, String> {
-    let done = if on { node.cordon(name).await } else { node.uncordon(name).await };
+async fn cordon(pool: &Operator, name: &str, on: bool) -> Result<String, String> {
+    let done = if on { pool.cordon(name).await } else { pool.uncordon(name).await };
     done.map_err(|error| error.to_string())?;
     Ok(format!("node {name} is {}", if on { "cordoned" } else { "not cordoned" }))
 }
 
-async fn jobs(node: &Node, within: Duration, verb: Verb, keys: Vec<JobKey>) -> Result<String, String> {
+async fn jobs(pool: &Operator, within: Duration, verb: Verb, keys: Vec<JobKey>) -> Result<String, String> {
     let (count, single) = (keys.len(), keys.first().map(shown::key).unwrap_or_default());
-    let acts = keys.into_iter().map(|key| job(node, within, verb, key));
-    let results: Vec<_> = stream::iter(acts).buffer_unordered(WINDOW).collect().await;
-    let failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    let change = Change { verb, by: By::default().name(), within };
+    let results: Vec<_> = change.each(pool, keys).collect().await;
+    let failed: Vec<_> = results.into_iter().filter_map(|(_, done)| done.err()).collect();
     match (failed.first(), count) {
-        (None, 1) => Ok(format!("{single} is {}", verb.done())),
-        (None, count) => Ok(format!("{count} jobs are {}", verb.done())),
+        (None, 1) => Ok(format!("{single} is {}", change.verb.done())),
+        (None, count) => Ok(format!("{count} jobs are {}", change.verb.done())),
         (Some(error), 1) => Err(error.to_string()),
         (Some(error), count) => Err(format!("{} of {count} jobs failed, the first: {error}", failed.len())),
-    }
-}
-
-async fn job(node: &Node, within: Duration, verb: Verb, key: JobKey) -> Result<(), Error> {
-    match verb {
-        Verb::Stop => node.stop_job(key).deadline(within).await,
-        Verb::Park => node.park(key, "parked by hand").within(within).await,
-        Verb::Retry => node.retry(key).within(within).await,
-        Verb::Bounce => node.bounce(key).within(within).await,
-        Verb::Pause => By::default().sign(node.pause(key, "paused by hand")).within(within).await,
-        Verb::Resume => By::default().sign(node.resume(key)).within(within).await,
     }
 }
 

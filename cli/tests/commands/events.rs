@@ -10,8 +10,8 @@ use crate::world::{PATIENCE, World, printed, said, status};
 async fn events_are_listed_and_filtered() {
     let world = World::with_workers(1).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
-    world.node.park("acme", "bad feed").await.unwrap();
-    world.node.cordon("n7").await.unwrap();
+    world.node.operate().park("acme", "bad feed").await.unwrap();
+    world.node.operate().cordon("n7").await.unwrap();
     let asked = async || {
         let list = world.json(&["events", "--kind", "asked"]).await;
         (list["items"].as_array().unwrap().len() == 2).then_some(list)
@@ -48,7 +48,7 @@ async fn events_are_listed_and_filtered() {
 async fn the_history_of_a_key_ends_with_where_it_is() {
     let world = World::with_workers(1).await;
     world.node.dispatch(JobSpec::new("acme", "x").restart(RestartPolicy::OnFailure)).await.unwrap();
-    world.node.park("acme", "bad feed").await.unwrap();
+    world.node.operate().park("acme", "bad feed").await.unwrap();
     let noted = async || {
         let history = world.json(&["history", "acme"]).await;
         let texts: Vec<_> = history["events"].as_array().unwrap().iter().map(|e| e["text"].clone()).collect();
@@ -80,10 +80,10 @@ async fn who_follows_sees_events_as_they_come() {
         .spawn()
         .unwrap();
     let out = BufReader::new(follower.stdout.take().unwrap());
-    world.node.cordon("first").await.unwrap();
+    world.node.operate().cordon("first").await.unwrap();
     let lines =
         tokio::task::spawn_blocking(move || out.lines().take(2).map(Result::unwrap).collect::<Vec<_>>());
-    world.node.cordon("second").await.unwrap();
+    world.node.operate().cordon("second").await.unwrap();
     let lines = tokio::time::timeout(PATIENCE, lines).await.unwrap().unwrap();
     follower.kill().unwrap();
     follower.wait().unwrap();

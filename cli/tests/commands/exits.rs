@@ -170,7 +170,7 @@ async fn a_second_shutdown_hastens_the_first_or_waits_for_it() {
     for shards in [1, 3] {
         let world = World::shaped(|builder| builder.shards(shards)).await;
         world.add_worker().await;
-        world.node.hold(true).await.unwrap();
+        world.node.operate().hold(true).await.unwrap();
         world.node.submit(("acme", "x")).await.unwrap();
         assert_eq!(status(&world.run(&SLOW).await), Some(5));
         let again = world.run(&SLOW).await;

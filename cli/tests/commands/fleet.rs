@@ -17,7 +17,7 @@ async fn workers_and_nodes_are_listed_with_their_jobs() {
     world.node.dispatch(("acme", "x")).await.unwrap();
     let other = world.another("n2").await;
     let second = add_worker(&other).await;
-    other.cordon("n2").await.unwrap();
+    other.operate().cordon("n2").await.unwrap();
     let workers = world.json(&["workers"]).await;
     let rows = workers["items"].as_array().unwrap();
     assert_eq!((&workers["kind"], rows.len()), (&json!("workers"), 2));
@@ -279,17 +279,17 @@ async fn the_doctor_names_what_is_wrong_and_what_to_do() {
     world.add_worker().await;
     let (code, found) = of("pool.workers", &[]).await;
     assert_eq!((code, &found["severity"]), (Some(0), &json!("ok")));
-    world.node.cordon("n1").await.unwrap();
+    world.node.operate().cordon("n1").await.unwrap();
     let (_, found) = of("pool.workers", &[]).await;
     assert_eq!((&found["severity"], &found["remedy"]), (&json!("fail"), &json!("tenure uncordon NODE")));
-    world.node.uncordon("n1").await.unwrap();
+    world.node.operate().uncordon("n1").await.unwrap();
     world.node.dispatch(("acme", "x")).await.unwrap();
-    world.node.park("acme", "bad feed").await.unwrap();
+    world.node.operate().park("acme", "bad feed").await.unwrap();
     let (code, found) = of("pool.parked", &[]).await;
     assert_eq!((code, &found["severity"]), (Some(0), &json!("warn")));
     assert!(found["text"].as_str().unwrap().contains("1 with: bad feed"), "{found}");
     assert_eq!(of("pool.parked", &["--fail-on", "warn"]).await.0, Some(6));
-    world.node.hold(true).await.unwrap();
+    world.node.operate().hold(true).await.unwrap();
     assert_eq!(of("pool.hold", &[]).await.1["severity"], json!("warn"));
     let (_, found) = of("server.eviction", &["--only", "server"]).await;
     assert_eq!(found["severity"], json!("ok"));
@@ -450,7 +450,7 @@ async fn the_doctor_answers_monitors_in_their_forms() {
     // Whether the server keeps a file is not this test's matter.
     assert_eq!(nagios(&["--only", "pool"]).await.0, Some(0));
     world.node.dispatch(("acme", "x")).await.unwrap();
-    world.node.park("acme", "bad feed").await.unwrap();
+    world.node.operate().park("acme", "bad feed").await.unwrap();
     let (code, text) = nagios(&["--only", "pool"]).await;
     assert_eq!(code, Some(1));
     assert!(text.starts_with("TENURE WARNING - feeds: 1 jobs are parked"), "{text}");

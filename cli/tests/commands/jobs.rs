@@ -73,10 +73,10 @@ async fn a_filter_leaves_what_it_names() {
     world.node.dispatch(("zenith", "x")).await.unwrap();
     let other = world.another("n2").await;
     // A worker of n2 takes no job of a cordoned node.
-    other.cordon("n1").await.unwrap();
+    other.operate().cordon("n1").await.unwrap();
     let worker = crate::world::add_worker(&other).await;
     other.dispatch(("hooli", "x")).await.unwrap();
-    other.hold(true).await.unwrap();
+    other.operate().hold(true).await.unwrap();
     other.submit(("late", "x")).await.unwrap();
     let names = async |args: &[&str]| {
         let args: Vec<_> = ["ls", "-o", "name"].iter().chain(args).copied().collect();

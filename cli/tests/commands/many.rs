@@ -106,9 +106,9 @@ async fn ten_thousand_keys_that_move_at_once_make_few_events() {
         jobs.len() == JOBS && jobs.iter().all(run)
     };
     eventually(PATIENCE, "all jobs to run", async || all_run("n2").await).await;
-    world.node.cordon("n1").await.unwrap();
+    world.node.operate().cordon("n1").await.unwrap();
     world.add_worker().await;
-    world.node.uncordon("n1").await.unwrap();
+    world.node.operate().uncordon("n1").await.unwrap();
 
     let history =
         || -> usize { world.server.query(redis::cmd("XLEN").arg("tenure:{feeds}:history")).unwrap() };

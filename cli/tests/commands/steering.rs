@@ -41,11 +41,11 @@ async fn a_job_is_parked_explained_and_retried() {
 async fn a_shutdown_is_explained_with_the_time_that_is_left() {
     let world = World::with_workers(1).await;
     let other = world.another("n2").await;
-    world.node.hold(true).await.unwrap();
+    world.node.operate().hold(true).await.unwrap();
     world.node.submit(("acme", "x")).await.unwrap();
     let ends = tokio::spawn({
         let node = world.node.clone();
-        async move { node.shutdown().closing(PATIENCE).await }
+        async move { node.operate().shutdown().closing(PATIENCE).await }
     });
     let shutdown = async || {
         let seen = world.json(&["explain", "acme"]).await;
@@ -54,7 +54,7 @@ async fn a_shutdown_is_explained_with_the_time_that_is_left() {
     let seen = eventually(PATIENCE, "the shutdown to be named", shutdown).await;
     assert_eq!((&seen["verdict"], &seen["shutdown"]["by"]), (&json!("on_hold"), &json!("n1")), "{seen}");
     assert!(seen["shutdown"]["left_ms"].as_u64().is_some_and(|left| left > 0), "{seen}");
-    assert!(other.shutdown().drop_queued().await.unwrap().complete);
+    assert!(other.operate().shutdown().drop_queued().await.unwrap().complete);
     assert!(ends.await.unwrap().unwrap().complete);
 }
 
@@ -355,7 +355,7 @@ async fn a_job_that_moves_is_waited_for() {
     let moved = tokio::spawn(assert(world.tenure(["wait", "acme", "--for", "moved", "--within", "20s"])));
     // Each bounce is a move, whenever the command has first looked.
     let bounced = async || {
-        let _ = world.node.bounce("acme").await;
+        let _ = world.node.operate().bounce("acme").await;
         moved.is_finished()
     };
     eventually(PATIENCE, "the command to see a move", bounced).await;

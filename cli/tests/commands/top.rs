@@ -135,7 +135,7 @@ async fn top_hears_events_over_a_read_that_the_server_holds() {
     let held = || world.server.clients().unwrap().iter().filter(|client| client.flags.contains('b')).count();
     eventually(PATIENCE, "one held read", async || held() == 1).await;
     let desk = world.another("desk").await;
-    desk.cordon("elsewhere").await.unwrap();
+    desk.operate().cordon("elsewhere").await.unwrap();
     top.types("4");
     top.shows("cordon of elsewhere").await;
     top.types("q");

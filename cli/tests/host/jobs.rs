@@ -52,14 +52,14 @@ async fn a_last_state_that_is_too_long_is_told_to_its_host() {
     let world = World::new().await;
     let host = world.host("h", 1, &["--logs", "null"], &raw("good")).await;
     world.node.dispatch(("hoards", "")).await.unwrap();
-    world.node.bounce("hoards").await.unwrap();
+    world.node.operate().bounce("hoards").await.unwrap();
     let told = world.line("unsaved", "hoards").await;
     assert!(told.starts_with("hoards 1 too_long: ") && told.contains("70000 bytes"), "{told}");
     // By then the pool keeps the state of the next run.
-    world.node.change_settings(|settings| settings.checkpoint_max = 80_000).await.unwrap();
+    world.node.operate().change_settings(|settings| settings.checkpoint_max = 80_000).await.unwrap();
     world.line("bounds", "80000").await;
     world.running("hoards").await;
-    world.node.bounce("hoards").await.unwrap();
+    world.node.operate().bounce("hoards").await.unwrap();
     let kept = || async { world.node.inspect().checkpoint_of("hoards").await.unwrap() };
     assert_eq!(eventually(PATIENCE, "its state", kept).await.bytes().len(), 70_000);
     assert_eq!(world.lines("unsaved").len(), 1);
@@ -73,7 +73,7 @@ async fn a_state_goes_to_the_next_run() {
     world.node.dispatch(("leaves", r#"{"do":"leave","text":"42"}"#)).await.unwrap();
     for (key, text) in [("saves", "41"), ("leaves", "42")] {
         let before = world.running(key).await;
-        world.node.bounce(key).await.unwrap();
+        world.node.operate().bounce(key).await.unwrap();
         let again = || async {
             world.node.inspect().job(key).await.unwrap().is_some_and(|job| job.token > before.token)
         };
@@ -113,7 +113,7 @@ async fn a_host_dispatches_by_itself() {
 async fn a_node_that_others_drain_ends_its_hosts_and_itself() {
     let (world, mut host) = world().await;
     world.node.dispatch(("acme", r#"{"do":"leave","text":"42"}"#)).await.unwrap();
-    world.node.drain_node("h").await.unwrap();
+    world.node.operate().drain_node("h").await.unwrap();
     assert_eq!(host.ended().await.code(), Some(0));
     assert_eq!(world.node.inspect().job("acme").await.unwrap().unwrap().state, JobState::Queued);
     let kept = world.node.inspect().checkpoint_of("acme").await.unwrap().unwrap();

@@ -201,7 +201,7 @@ async fn no_key_runs_twice_while_everything_is_killed() {
             }
             // A job that is lost again and again pauses for minutes. This test is not about that.
             for job in others.iter().filter(|job| job.next_try.is_some()) {
-                let _ = world.node.retry(&job.key).await;
+                let _ = world.node.operate().retry(&job.key).await;
             }
             Err(format!("{} run, and {others:?}", tokens.len()))
         };

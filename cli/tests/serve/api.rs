@@ -63,7 +63,7 @@ async fn metrics_and_probes_are_those_of_the_pool() {
     let world = World::new(2).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
     world.node.submit(("zenith", "x")).await.unwrap();
-    world.node.park("zenith", "no stock").await.unwrap();
+    world.node.operate().park("zenith", "no stock").await.unwrap();
     assert_eq!((world.get("/livez").await.status, world.get("/readyz").await.status), (200, 200));
     let told = async || {
         let text = world.get("/metrics").await.body;
@@ -152,8 +152,8 @@ async fn queues_are_shown_and_a_mistyped_set_makes_none() {
 async fn a_life_is_told_with_its_verdict() {
     let world = World::new(2).await;
     world.node.dispatch(("acme", "x")).await.unwrap();
-    world.node.bounce("acme").await.unwrap();
-    world.node.park("acme", "no stock").await.unwrap();
+    world.node.operate().bounce("acme").await.unwrap();
+    world.node.operate().park("acme", "no stock").await.unwrap();
     let told = async || {
         let history = world.json("/v1/job/history?key=acme").await;
         let asked = |event: &Value| event["text"] == json!("park: no stock");

@@ -125,7 +125,7 @@ async fn parked_jobs_are_retried_by_their_error() {
     for n in 0..6 {
         world.node.dispatch((format!("k{n}"), "x")).await.unwrap();
         let why = if n < 4 { "no stock [east]" } else { "no login" };
-        world.node.park(format!("k{n}"), why).await.unwrap();
+        world.node.operate().park(format!("k{n}"), why).await.unwrap();
     }
     let first = world.json("/v1/parked?limit=100").await;
     assert_eq!(first["items"].as_array().unwrap().len(), 6);

@@ -18,7 +18,7 @@ async fn each_answer_is_as_the_description_says() {
     }
     let failing = JobSpec::new("fails", "fail").restart(RestartPolicy::OnFailure);
     let _ = world.node.submit(failing).await;
-    world.node.park("bob", "no stock").await.unwrap();
+    world.node.operate().park("bob", "no stock").await.unwrap();
     eventually(PATIENCE, "an event", async || {
         !world.json("/v1/events").await["items"].as_array().unwrap().is_empty()
     })

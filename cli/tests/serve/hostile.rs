@@ -123,7 +123,7 @@ async fn markup_in_keys_and_errors_stays_text() {
     let world = World::new(1).await;
     let key = "<script>alert(1)</script>\u{202e}\n";
     world.node.dispatch((key, "x")).await.unwrap();
-    world.node.park(key, "<img src=x onerror=alert(1)>").await.unwrap();
+    world.node.operate().park(key, "<img src=x onerror=alert(1)>").await.unwrap();
     let jobs = world.get("/v1/jobs").await;
     assert_eq!(jobs.json()["items"][0]["key"], json!(key));
     assert!(jobs.head.contains("content-type: application/json"), "{jobs:?}");
@@ -212,7 +212,7 @@ async fn a_caller_that_takes_no_answer_is_hung_up_on() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 
-    world.node.cordon("n1").await.unwrap();
+    world.node.operate().cordon("n1").await.unwrap();
     let (mut said, mut piece) = (String::new(), [0; 4_096]);
     while !said.contains("cordon") {
         let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.expect("an event").unwrap();

@@ -59,7 +59,7 @@ async fn a_stream_goes_on_behind_what_was_seen() {
     let mut stream = Stream::open(&world, None).await;
     assert_eq!(stream.next(&["ready"]).await.kind, "ready");
     world.node.dispatch(("acme", "x")).await.unwrap();
-    world.node.park("acme", "one").await.unwrap();
+    world.node.operate().park("acme", "one").await.unwrap();
     let mut asked = async |text: &str| loop {
         let news = stream.next(&["event"]).await;
         if news.data["text"] == json!(text) {
@@ -68,8 +68,8 @@ async fn a_stream_goes_on_behind_what_was_seen() {
     };
     let first = asked("park: one").await;
     drop(stream);
-    world.node.retry("acme").await.unwrap();
-    world.node.park("acme", "two").await.unwrap();
+    world.node.operate().retry("acme").await.unwrap();
+    world.node.operate().park("acme", "two").await.unwrap();
     let mut again = Stream::open(&world, Some(&first)).await;
     let news = again.next(&["event", "resync", "ready"]).await;
     assert_eq!((news.kind.as_str(), number(&news.id)), ("event", number(&first) + 1));
@@ -120,13 +120,13 @@ async fn a_stream_outlives_a_restart_of_redis() {
     let world = World::new(0).await;
     let mut stream = Stream::open(&world, None).await;
     stream.next(&["ready"]).await;
-    world.node.cordon("x").await.unwrap();
+    world.node.operate().cordon("x").await.unwrap();
     let mut last = stream.next(&["event"]).await;
     while last.data["text"] != json!("cordon of x") {
         last = stream.next(&["event"]).await;
     }
     world.server.restart(Data::Keep).unwrap();
-    eventually(PATIENCE, "the node to write again", async || world.node.uncordon("x").await).await;
+    eventually(PATIENCE, "the node to write again", async || world.node.operate().uncordon("x").await).await;
     while last.data["text"] != json!("no cordon of x") {
         let news = stream.next(&["event", "resync", "ready"]).await;
         assert_eq!((news.kind.as_str(), number(&news.id)), ("event", number(&last.id) + 1));

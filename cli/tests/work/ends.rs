@@ -131,7 +131,7 @@ async fn a_program_that_is_silent_for_too_long_is_killed() {
 async fn a_drain_by_another_node_ends_the_worker() {
     let world = World::new().await;
     let mut worker = world.worker("w", SCRIPT).await;
-    assert_eq!(world.node.drain_node("w").await.unwrap(), 1);
+    assert_eq!(world.node.operate().drain_node("w").await.unwrap(), 1);
     assert_eq!(worker.ended().await.code(), Some(0));
 }
 

@@ -211,7 +211,7 @@ async fn nothing_is_left_of_a_pid_namespace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_in_a_pid_namespace_leaves_others_alone() {
     let world = World::new().await;
-    world.node.cordon("outside").await.unwrap();
+    world.node.operate().cordon("outside").await.unwrap();
     let outside = world.worker("outside", SCRIPT).await;
     let Some(inside) = world.start_in_namespace("inside", SCRIPT) else { return };
     world.up("inside").await;
@@ -222,7 +222,7 @@ async fn a_worker_in_a_pid_namespace_leaves_others_alone() {
     }
     eventually(PATIENCE, "all run inside", || async { sleepers.alive().len() == 3 }).await;
     let running = sleepers.alive();
-    world.node.cordon("inside").await.unwrap();
+    world.node.operate().cordon("inside").await.unwrap();
     // The guard of each of these has a process to kill, and no group or another one.
     for cgroup in ["auto", "off"] {
         let args = [&["--cgroup", cgroup][..], &SCRIPT].concat();
@@ -235,9 +235,9 @@ async fn a_worker_in_a_pid_namespace_leaves_others_alone() {
         eventually(PATIENCE, "it ends", || async { sleepers.alive().len() < 4 }).await;
         assert_eq!(sleepers.alive(), running);
         // Its lease lasts on.
-        world.node.cordon(cgroup).await.unwrap();
+        world.node.operate().cordon(cgroup).await.unwrap();
     }
-    world.node.uncordon("outside").await.unwrap();
+    world.node.operate().uncordon("outside").await.unwrap();
     world.node.dispatch(("late", script)).await.unwrap();
     eventually(PATIENCE, "one runs outside", || async { sleepers.alive().len() == 4 }).await;
     inside.leave().await;

@@ -35,7 +35,7 @@ fn script(sleep: &str) -> String {
 /// One of the workers suffers. Prints how long things take, and fails on their bounds.
 async fn suffers(name: &str, in_namespace: bool, bound: Duration, fault: impl Fn(&Worker)) {
     let world = World::with_ttl(TTL).await;
-    world.node.change_settings(|settings| settings.stable_run = PROVEN).await.unwrap();
+    world.node.operate().change_settings(|settings| settings.stable_run = PROVEN).await.unwrap();
     // In a namespace a killed guard would leave its cgroup to nobody.
     let cgroup = if in_namespace { "off" } else { "auto" };
     let args = [&["--logs", "null", "--cgroup", cgroup][..], &SCRIPT].concat();
@@ -47,7 +47,7 @@ async fn suffers(name: &str, in_namespace: bool, bound: Duration, fault: impl Fn
     };
     world.up("first").await;
     // Nothing moves to the other one before the fault.
-    world.node.cordon("other").await.unwrap();
+    world.node.operate().cordon("other").await.unwrap();
     let _other = world.worker("other", ["--logs", "null"].iter().chain(&SCRIPT)).await;
     let sleepers = Sleepers::new();
     let (all, sleep) = (3 * KEYS, sleepers.sleep());
@@ -74,7 +74,7 @@ async fn suffers(name: &str, in_namespace: bool, bound: Duration, fault: impl Fn
     };
     eventually(PATIENCE, "its processes end", of_first).await;
     let ended = begun.elapsed();
-    world.node.uncordon("other").await.unwrap();
+    world.node.operate().uncordon("other").await.unwrap();
     eventually(PATIENCE, "all keys run elsewhere", || async { sleepers.alive().len() == all }).await;
     let ran = begun.elapsed();
     let place = if in_namespace { "in a pid namespace" } else { "on the host" };

@@ -90,7 +90,7 @@ async fn story() -> Result<()> {
     let of_one = before.get("one").copied().unwrap_or_default();
     println!("jobs that were started again, besides those of one: {}", report.starts - report.keys - of_one);
     println!("jobs that ran twice at once, or not at all: {}", report.faults.len());
-    caller.shutdown().await?;
+    caller.operate().shutdown().await?;
     for mut service in services {
         service.leave_well(PATIENCE).await?;
     }

@@ -194,7 +194,7 @@ async fn story(redis: &Endpoint) -> Result<(), Failure> {
         node.stop_job(tenant).await?;
     }
     cleo.leave_well(PATIENCE).await?;
-    node.shutdown().await?;
+    node.operate().shutdown().await?;
     jobs.close();
     clear(&redis).await
 }

@@ -68,6 +68,6 @@ async fn main() -> Result<(), Failure> {
         Err(error @ AskError::NotHandled(_)) => println!("globex: {error}"),
         other => println!("globex: {other:?}"),
     }
-    second.shutdown().await?;
+    second.operate().shutdown().await?;
     Ok(())
 }

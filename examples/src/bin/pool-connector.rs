@@ -94,7 +94,7 @@ async fn main() -> Result<(), Failure> {
 
     node.stop_job("acme").await?;
     hear(&mut jobs, 1).await;
-    node.shutdown().await?;
+    node.operate().shutdown().await?;
     Ok(())
 }
 

@@ -65,6 +65,6 @@ async fn main() -> Result<(), Failure> {
         println!("{}", desk.recv().await.unwrap_or_default());
     }
     println!("it heard: {}", text(Some(&answer)));
-    worker.shutdown().await?;
+    worker.operate().shutdown().await?;
     Ok(())
 }

@@ -62,7 +62,7 @@ async fn main() -> Result<()> {
     // Jobs belong to the pool, not to the node that dispatched them.
     office.close().await?;
     println!("the office closes, {} jobs go on", station.inspect().jobs().await?.len());
-    station.shutdown().await?;
+    station.operate().shutdown().await?;
     Ok(())
 }
 

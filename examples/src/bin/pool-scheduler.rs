@@ -108,7 +108,7 @@ async fn main() -> Result<()> {
     within(PATIENCE, "a plan of bert", async || by_bert()).await?;
     println!("bert plans");
 
-    bert.shutdown().await?;
+    bert.operate().shutdown().await?;
     Ok(())
 }
 

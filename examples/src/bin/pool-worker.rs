@@ -77,7 +77,7 @@ async fn main() -> Result<(), Failure> {
 
     node.stop_job("acme").await?;
     hear(&mut shops, 1).await;
-    node.shutdown().await?;
+    node.operate().shutdown().await?;
     hear(&mut shops, 1).await;
     Ok(())
 }

@@ -165,6 +165,6 @@ async fn main() -> Result<(), Failure> {
     let back = *back.lock().unwrap_or_else(PoisonError::into_inner);
     println!("the stored progress went back {back} times, and is 60 60 60 60");
     println!("the new node has done the last {} events", ledger.of("new", |index| index > 40));
-    new.shutdown().await?;
+    new.operate().shutdown().await?;
     clear(&logs).await
 }

@@ -157,8 +157,8 @@ async fn dispatch(client: &Node, tenants: &Path) -> Result<()> {
     }
     for (at, tenant) in tenants.iter().enumerate() {
         match at % 50 {
-            7 => client.park(tenant.id.clone(), "sends rubbish, ticket 1742").await?,
-            30 => client.park(tenant.id.clone(), "the contract has ended").await?,
+            7 => client.operate().park(tenant.id.clone(), "sends rubbish, ticket 1742").await?,
+            30 => client.operate().park(tenant.id.clone(), "the contract has ended").await?,
             _ => {}
         }
     }

@@ -75,6 +75,6 @@ async fn main() -> Result<(), Failure> {
             println!("{error}");
         }
     }
-    node.shutdown().await?;
+    node.operate().shutdown().await?;
     Ok(())
 }

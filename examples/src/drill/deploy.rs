@@ -70,7 +70,7 @@ pub async fn run(plan: Plan, say: impl Fn(&str)) -> Result<Verdict> {
     if verdict.lost == 0 {
         all_run?;
     }
-    conductor.shutdown().await?;
+    conductor.operate().shutdown().await?;
     fleet.end().await?;
     Ok(verdict)
 }

@@ -163,7 +163,7 @@ impl Stage {
     /// # Cancel safety
     /// Not safe: a shutdown that was begun continues.
     pub async fn shut_down(&mut self) -> Result<(), StageError> {
-        let shutdown = timeout(SHUTDOWN, self.node.shutdown()).await;
+        let shutdown = timeout(SHUTDOWN, self.node.operate().shutdown()).await;
         let report = shutdown.map_err(|_| StageError::ShutdownTimeout)??;
         if !report.complete {
             return Err(StageError::MembersLeft { workers: report.left.len() });

@@ -114,11 +114,11 @@ pub struct WorkerInfo {
     pub slot: Option<u32>,
     /// The text that its owner gave it ([`AddWorker::meta`](crate::AddWorker::meta)), or empty.
     pub meta: String,
-    /// The level of its node ([`Node::level`](crate::Node::level)).
+    /// The level of its node ([`Operator::level`](crate::Operator::level)).
     pub level: u32,
     /// The address that its node publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
     pub address: String,
-    /// Its node is [cordoned](crate::Node::cordon): it gets no new job.
+    /// Its node is [cordoned](crate::Operator::cordon): it gets no new job.
     pub cordoned: bool,
 }
 
@@ -130,7 +130,7 @@ pub struct NodeInfo {
     pub name: String,
     /// The address that it publishes ([`NodeBuilder::address`](crate::NodeBuilder::address)), or empty.
     pub address: String,
-    /// Its level ([`Node::level`](crate::Node::level)).
+    /// Its level ([`Operator::level`](crate::Operator::level)).
     pub level: u32,
     /// Its workers, shard by shard.
     pub workers: Vec<WorkerInfo>,

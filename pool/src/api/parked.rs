@@ -13,7 +13,7 @@ use crate::model::serial;
 use crate::store::{ListParked, Parked, Store};
 
 /// A job that failed too often, or was parked or paused by an operator. The pool does not retry it before
-/// [`Node::unpark`](crate::Node::unpark), or [`Node::resume`](crate::Node::resume) if it is paused. When serialized, times are
+/// [`Operator::unpark`](crate::Operator::unpark), or [`Operator::resume`](crate::Operator::resume) if it is paused. When serialized, times are
 /// milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

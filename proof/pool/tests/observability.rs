@@ -302,7 +302,7 @@ async fn documented_metrics_are_emitted_and_spans_name_their_jobs() {
         seen.shows(gauge, "b", |shown| shown.total_cmp(&value).is_eq()).await;
         seen.shows(gauge, "a", |shown| shown == 0.0).await;
     }
-    a.limit_moves(900).await.unwrap();
+    a.operate().limit_moves(900).await.unwrap();
     for node in ["a", "b"] {
         seen.shows("move_rate", node, |shown| shown.total_cmp(&900.0).is_eq()).await;
     }

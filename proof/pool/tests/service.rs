@@ -168,7 +168,7 @@ async fn a_node_whose_pool_is_shut_down_needs_no_signal() {
     let store = MemoryStore::new();
     let (a, b) = (join(&store, "a").await, join(&store, "b").await);
     let serving = tokio::spawn(a.close_on_signal(PATIENCE));
-    assert!(b.shutdown().await.unwrap().complete);
+    assert!(b.operate().shutdown().await.unwrap().complete);
     let report: CloseReport = tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
     assert!(report.complete);
 }

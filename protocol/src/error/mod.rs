@@ -63,7 +63,7 @@ pub enum Error {
         /// The value that this node was given.
         ours: String,
     },
-    /// The floor of the pool is above the level of this version (`Node::raise_level`).
+    /// The floor of the pool is above the level of this version (`Operator::raise_level`).
     /// Deploy a newer one. A step that the pool refused was not carried out. A call that was under way when the floor
     /// rose may have been.
     #[error("{0}")]
@@ -217,6 +217,9 @@ pub enum Error {
     /// The node is client-only: it cannot have workers, and it may not shut the pool down. Nothing was done.
     #[error("the node is client-only, nothing was done")]
     ClientOnly,
+    /// The pool was shutting down, and is open now: somebody has created it anew, or its data were lost.
+    #[error("the pool is open: it was created anew, or its data were lost")]
+    PoolOpen,
     /// There is no pool with this name, and the node was told that it must exist. Nothing was written.
     #[error("there is no pool {pool:?}; nothing was written")]
     NoPool {

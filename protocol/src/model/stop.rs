@@ -11,11 +11,11 @@ pub enum StopReason {
     /// The job was given another payload (`Node::update`), which its handler
     /// has not taken while it ran. It starts again with it.
     Updated,
-    /// An operator has it run elsewhere or start anew (`Node::bounce`).
+    /// An operator has it run elsewhere or start anew (`Operator::bounce`).
     Bounced,
-    /// It was parked by `Node::park`: nobody runs it before it is retried.
+    /// It was parked by `Operator::park`: nobody runs it before it is retried.
     Parked,
-    /// It was paused by `Node::pause`: nobody runs it before it is resumed.
+    /// It was paused by `Operator::pause`: nobody runs it before it is resumed.
     Paused,
     /// The worker is leaving.
     Draining,

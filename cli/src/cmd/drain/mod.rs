@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use tenure_pool::WorkerInfo;
 
-use super::{Session, close};
+use super::Session;
 use crate::args::{Named, Steer, time};
 use crate::exit::{Code, Failure};
 use crate::out::List;
@@ -34,8 +34,8 @@ pub(crate) struct Drain {
 impl Drain {
     pub(crate) async fn run(self, session: &mut Session) -> Result<Code, Failure> {
         let Self { named, wait, within, steer } = self;
-        let place = session.place()?;
-        let pool = place.inspector().await?;
+        let operator = session.place()?.operator().await?;
+        let pool = operator.inspect();
         let workers = pool.workers().await?;
         for name in &named {
             if !workers.iter().any(|worker| name.means(worker)) {
@@ -45,7 +45,7 @@ impl Drain {
         let goes = |worker: &WorkerInfo| named.iter().any(|name| name.means(worker));
         let leaving: Vec<_> = workers.iter().filter(|worker| goes(worker)).cloned().collect();
         if steer.dry_run {
-            let forecast = forecast(&pool, &workers, goes, 0).await?;
+            let forecast = forecast(pool, &workers, goes, 0).await?;
             if session.out.format.is_data() {
                 session.out.document(&forecast)?;
             } else {
@@ -58,10 +58,9 @@ impl Drain {
             return Ok(Code::Done);
         }
         steer.confirm(&format!("workers to drain: {}; drain them all?", leaving.len()))?;
-        let watched = if wait { Some(leaving::Leaving::begin(&pool, &leaving).await?) } else { None };
-        let node = place.node().await?;
-        let drained = node.drain_all(&leaving).await;
-        close(&node).await;
+        let watched = if wait { Some(leaving::Leaving::begin(pool, &leaving).await?) } else { None };
+        let drained = operator.drain_all(&leaving).await;
+        operator.close().await;
         let drained = drained?;
         let ids = leaving.iter().map(|worker| worker.id.0).collect();
         let mut answer = outcomes::Leaving { workers: ids, drained, gone: false };

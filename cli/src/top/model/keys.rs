@@ -2,7 +2,8 @@
 
 use tenure_pool::JobKey;
 
-use super::{Act, Answer, Effect, Id, Model, Prompt, Question, Screen, Supposed, Verb};
+use super::{Act, Answer, Effect, Id, Model, Prompt, Question, Screen, Supposed};
+use crate::act::Verb;
 use crate::args::Named;
 use crate::out::Tone;
 use crate::top::key::Key;
@@ -217,12 +218,12 @@ impl Model {
     /// A key that changes the pool: asks first.
     fn ask(&mut self, c: char) -> Option<Effect> {
         let verb = match c {
-            'x' => Some(Verb::Stop),
-            'p' => Some(Verb::Park),
+            'x' => Some(Verb::STOP),
+            'p' => Some(Verb::park()),
             'r' | 'R' => Some(Verb::Retry),
             'b' => Some(Verb::Bounce),
             'P' if self.is_paused() => Some(Verb::Resume),
-            'P' => Some(Verb::Pause),
+            'P' => Some(Verb::Pause("paused by hand".to_owned(), None)),
             _ => None,
         };
         let question = match (c, verb) {

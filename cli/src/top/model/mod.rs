@@ -17,7 +17,7 @@ use tenure_pool::JobKey;
 use self::choice::Choice;
 pub(super) use self::choice::Id;
 use self::heard::Heard;
-pub(super) use self::question::{Act, Answer, Question, Verb};
+pub(super) use self::question::{Act, Answer, Question};
 pub(super) use self::rows::If;
 use super::key::Key;
 use super::picture::{Happening, Picture, Supposed, Wanted};

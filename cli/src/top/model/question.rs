@@ -3,6 +3,7 @@
 use tenure_pool::JobKey;
 
 use super::Forecast;
+use crate::act::Verb;
 use crate::args::Named;
 use crate::out::shown;
 
@@ -12,52 +13,6 @@ pub(in crate::top) enum Act {
     Drain(Named),
     Cordon { node: String, on: bool },
     Jobs { verb: Verb, keys: Vec<JobKey> },
-}
-
-/// A change of jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::top) enum Verb {
-    Stop,
-    Park,
-    Retry,
-    Bounce,
-    Pause,
-    Resume,
-}
-
-impl Verb {
-    pub(in crate::top) fn word(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::Park => "park",
-            Self::Retry => "retry",
-            Self::Bounce => "bounce",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        }
-    }
-
-    pub(in crate::top) fn done(self) -> &'static str {
-        match self {
-            Self::Stop => "stopped",
-            Self::Park => "parked",
-            Self::Retry => "retried",
-            Self::Bounce => "bounced",
-            Self::Pause => "paused",
-            Self::Resume => "resumed",
-        }
-    }
-
-    fn means(self) -> &'static str {
-        match self {
-            Self::Stop => "ends where it runs, and is gone",
-            Self::Park => "ends where it runs, and nobody runs it before a retry",
-            Self::Retry => "begins now, and its attempts count from zero",
-            Self::Bounce => "ends here, and begins on the next worker of its chain",
-            Self::Pause => "ends where it runs, and nobody runs it before a resume",
-            Self::Resume => "begins as soon as there is a worker",
-        }
-    }
 }
 
 impl Act {

@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::act::Verb;
 use crate::top::sample::{key, model, picture, press, simulated, start};
 
 fn asked(model: &Model) -> String {
@@ -71,7 +72,7 @@ fn nothing_is_done_before_a_yes() {
     }
     assert_eq!(press(&mut model, "x"), None);
     assert_eq!(asked(&model), "stop acme");
-    let stop = Act::Jobs { verb: Verb::Stop, keys: vec![key("acme")] };
+    let stop = Act::Jobs { verb: Verb::STOP, keys: vec![key("acme")] };
     assert_eq!(press(&mut model, "y"), Some(Effect::Act(stop)));
     assert_eq!(press(&mut model, "x"), None);
     assert_eq!(asked(&model), "", "one change at a time");
@@ -84,7 +85,7 @@ fn a_paused_job_is_resumed_and_another_one_paused() {
     let mut model = model();
     press(&mut model, "2P");
     assert_eq!(asked(&model), "pause acme");
-    let pause = Act::Jobs { verb: Verb::Pause, keys: vec![key("acme")] };
+    let pause = Act::Jobs { verb: Verb::Pause("paused by hand".to_owned(), None), keys: vec![key("acme")] };
     assert_eq!(press(&mut model, "y"), Some(Effect::Act(pause)));
     model.update(Msg::Done(Ok("acme is paused".to_owned())));
     let mut later = picture();

@@ -127,7 +127,7 @@ async fn a_forecast_grows_until_it_is_that_of_the_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_picture_has_what_its_screen_wants() {
     let (node, mut source) = pool(3).await;
-    node.park("k00001", "by hand").await.unwrap();
+    node.operate().park("k00001", "by hand").await.unwrap();
     let wanted = Wanted { parked: Some("k0".to_owned()), explained: Some(key("k00001")), ..jobs("k00001") };
     let picture = source.read(&wanted).await.unwrap();
     let parked = picture.parked.unwrap().jobs;
@@ -144,7 +144,7 @@ async fn a_picture_has_what_its_screen_wants() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_in_one_picture_only() {
     let (node, mut source) = pool(1).await;
-    node.park("k00000", "by hand").await.unwrap();
+    node.operate().park("k00000", "by hand").await.unwrap();
     let mut news = Vec::new();
     eventually(PATIENCE, "the event of the parked job", async || {
         news.extend(source.read(&Wanted::default()).await.unwrap().news);

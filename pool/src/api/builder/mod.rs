@@ -9,6 +9,7 @@ use std::time::Duration;
 use tenure_connection::{Thread, follows_a_test};
 use tenure_steps::Failure;
 
+use crate::api::inspector::Inspector;
 use crate::api::node::{Limit, Node, Shard, shards};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::lease::Timing;
@@ -111,7 +112,7 @@ impl NodeBuilder {
     ///
     /// The number is fixed for the life of the pool: give every node the same. A node with another number gets
     /// [`Error::OtherShards`]. One shard and several are not told apart: the pools `name` and `name#0` are
-    /// independent, and a key would run in both. For another number [shut the pool down](Node::shutdown) and create
+    /// independent, and a key would run in both. For another number [shut the pool down](crate::Operator::shutdown) and create
     /// it again.
     ///
     /// Each shard costs each process an engine, a lease thread, connections and idle commands. Limits such as
@@ -419,6 +420,11 @@ impl NodeBuilder {
     pub(crate) fn store_of(&self, shard: Option<ShardId>, node: Option<&NodeName>) -> Result<Store, Error> {
         let pool = PoolName::new(&self.pool)?;
         Ok(self.backend.store(&pool, shard, node.map_or("", NodeName::as_str))?)
+    }
+
+    /// Looks at the pool, for as long as a join may take, or for the `default`.
+    pub(crate) async fn inspector(&self, default: Duration) -> Result<Inspector, Error> {
+        Inspector::open_within(self.join_timeout.unwrap_or(default), &self.pool, self.backend.clone()).await
     }
 
     /// How long a join may take.

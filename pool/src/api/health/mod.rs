@@ -45,7 +45,7 @@ pub struct Health {
     /// Jobs of the whole pool that were accepted and had never begun, as of the last renewal.
     pub queued: Option<u64>,
     /// Parked and paused jobs of the whole pool, as of this node's last sweep: they wait for
-    /// [`Node::unpark`](crate::Node::unpark) or [`Node::resume`](crate::Node::resume). `None` before the first sweep, and for a client.
+    /// [`Operator::unpark`](crate::Operator::unpark) or [`Operator::resume`](crate::Operator::resume). `None` before the first sweep, and for a client.
     pub parked: Option<u64>,
     /// For more than two worker TTLs another node has had a worker under this node's name. That is safe and no reason
     /// to be unhealthy. But dispatches of both nodes may get their answers a second late, and their metrics are mixed
@@ -56,7 +56,7 @@ pub struct Health {
     /// The server's `maxmemory-policy` as of the last renewal, if it lets the server drop keys when its memory is
     /// full.
     pub evicts: Option<String>,
-    /// The pool is on [hold](crate::Node::hold): no worker is given a job.
+    /// The pool is on [hold](crate::Operator::hold): no worker is given a job.
     pub on_hold: bool,
     /// The floor of the pool, if it is above this node's level: the pool refuses all that the node asks.
     pub too_old: Option<TooOld>,

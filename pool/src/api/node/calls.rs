@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Shard;
-use super::settings::AGAIN;
 use crate::core::input::{Answer, Command, ReplyTo};
 use crate::error::Error;
 use crate::model::id::Incarnation;
@@ -12,6 +11,8 @@ use crate::store::{Refusal, Store, StoreError};
 
 /// How long a call waits for its answer by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The pause before the store is asked again.
+pub(super) const AGAIN: Duration = Duration::from_millis(50);
 /// How long a call waits after its deadline, in case its answer was lost.
 pub(super) const MARGIN: Duration = Duration::from_secs(2);
 

@@ -56,7 +56,8 @@ impl Node {
     ///
     /// # Errors
     /// As `dispatch`, except `JobExists`. [`DispatchError::Parked`] also if an earlier job of the key is parked:
-    /// [`unpark`](Self::unpark) or stop it. [`DispatchError::Paused`] likewise: [`resume`](Self::resume) it.
+    /// [`unpark`](crate::Operator::unpark) or stop it. [`DispatchError::Paused`] likewise:
+    /// [`resume`](crate::Operator::resume) it.
     pub fn ensure(&self, job: impl Into<JobSpec>) -> Dispatch {
         Dispatch::new(self, job.into(), How { ensure: true, ..How::new(true) })
     }

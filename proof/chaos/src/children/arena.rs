@@ -215,8 +215,12 @@ impl Arena {
             ChildrenFault::StopChild => stand_still(programs.choose(random).copied(), pause).await,
             ChildrenFault::Drain => {
                 // Its workers may have been lost just now, and come again.
-                let drained =
-                    self.node.drain_node(self.nodes[at].guard.name()).await.is_ok_and(|it| it == WORKERS);
+                let drained = self
+                    .node
+                    .operate()
+                    .drain_node(self.nodes[at].guard.name())
+                    .await
+                    .is_ok_and(|it| it == WORKERS);
                 if drained {
                     let place = self.nodes.swap_remove(at);
                     self.ends(place, 0).await;
@@ -354,7 +358,7 @@ impl Arena {
                 };
                 // One that was lost again and again pauses for minutes.
                 if job.next_try.is_some() {
-                    let _ = self.node.retry(key.as_str()).await;
+                    let _ = self.node.operate().retry(key.as_str()).await;
                 }
                 let writes = self.resource.last_writer(key).is_some_and(|(token, _)| token == job.token.0);
                 let wrote = self.resource.wrote_after(key, at);

@@ -328,7 +328,7 @@ async fn running(watcher: &Node, arena: &Arena) -> std::result::Result<BTreeMap<
 /// Shuts the pool down. Returns the leftovers that must not exist.
 async fn shut_down(arena: &mut Arena, user: &Node) -> Result<Vec<String>> {
     let mut strange = Vec::new();
-    let report = user.shutdown().within(PATIENCE).await?;
+    let report = user.operate().shutdown().within(PATIENCE).await?;
     if !report.complete {
         strange.push(format!("the pool was not shut down within {} s: {report:?}", PATIENCE.as_secs()));
     }

@@ -38,14 +38,14 @@ async fn insist(
 
 /// Holds the pool for a while, and kills nobody: jobs wait, and what runs runs on.
 pub(super) async fn hold(arena: &mut Arena, operator: &Node) -> Result<bool> {
-    let held = insist(arena, "a hold", async || operator.hold(true).await).await;
+    let held = insist(arena, "a hold", async || operator.operate().hold(true).await).await;
     if held {
         arena.history.record(Event::Held);
         sleep(HEARD + HOLDS).await;
         arena.history.record(Event::HoldLifted);
     }
     // Even without an answer the pool may be on hold.
-    Ok(insist(arena, "the end of a hold", async || operator.hold(false).await).await && held)
+    Ok(insist(arena, "the end of a hold", async || operator.operate().hold(false).await).await && held)
 }
 
 /// Cordons a node, and kills another one. The jobs of that one go elsewhere.
@@ -54,7 +54,7 @@ pub(super) async fn cordon(arena: &mut Arena, operator: &Node, first: usize, ttl
     let Some(cordoned) = arena.take(place) else { return Ok(false) };
     let node = cordoned.name().to_owned();
     let mut killed = false;
-    if insist(arena, "a cordon", async || operator.cordon(&node).await).await {
+    if insist(arena, "a cordon", async || operator.operate().cordon(&node).await).await {
         arena.history.record(Event::Cordoned { node: node.clone() });
         sleep(HEARD).await;
         killed = kill(arena, first, 1).await?;
@@ -62,7 +62,8 @@ pub(super) async fn cordon(arena: &mut Arena, operator: &Node, first: usize, ttl
         sleep(ttl * 2).await;
         arena.history.record(Event::CordonLifted { node: node.clone() });
     }
-    let lifted = insist(arena, "the end of a cordon", async || operator.uncordon(&node).await).await;
+    let lifted =
+        insist(arena, "the end of a cordon", async || operator.operate().uncordon(&node).await).await;
     arena.put(place, cordoned);
     Ok(lifted && killed)
 }
@@ -89,10 +90,11 @@ pub(super) async fn drain(
     };
     // It may have lost its lease, and have joined again under another id. That one is not drained.
     let mut taken = false;
-    let drained = insist(arena, "a drain of a worker", async || match operator.drain(&info).await {
-        Err(Error::WorkerNotFound(_)) => Ok(()),
-        answer => answer.map(|()| taken = true),
-    });
+    let drained =
+        insist(arena, "a drain of a worker", async || match operator.operate().drain(&info).await {
+            Err(Error::WorkerNotFound(_)) => Ok(()),
+            answer => answer.map(|()| taken = true),
+        });
     let mut happened = drained.await && taken;
     let is_gone = async || known().await.iter().all(|member| member.id != info.id);
     match within(PATIENCE, "a worker that was drained from elsewhere to be gone", is_gone).await {

@@ -589,7 +589,7 @@ async fn a_pool_that_shuts_down_ends_its_asks(world: World) {
     let (asker, owner, handler) = pair(&world).await;
     let open = tokio::spawn(asker.ask("key", "slow").deadline(PATIENCE).into_future());
     handler.hears("ask key slow").await;
-    owner.shutdown().await.unwrap();
+    owner.operate().shutdown().await.unwrap();
     assert!(is_unknown(&open.await.unwrap()));
     asker.closed().await;
     assert!(matches!(asker.ask("key", "x").await, Err(AskError::Failed(_) | AskError::NotHandled(_))));

@@ -33,11 +33,11 @@ async fn a_client_may_have_no_worker_and_may_not_shut_the_pool_down(world: World
     let (a, client) = (world.node_with("a", 1).await, client(&world).await);
     let refused = client.add_worker(world.recorder.clone()).await;
     assert!(matches!(refused, Err(Error::ClientOnly)), "{refused:?}");
-    let refused = client.shutdown().await;
+    let refused = client.operate().shutdown().await;
     assert!(matches!(refused, Err(Error::ClientOnly)), "{refused:?}");
     world.dispatch_one(&client, "key").await;
     assert_eq!(client.inspect().workers().await.unwrap().len(), 1);
-    assert!(a.shutdown().await.unwrap().complete);
+    assert!(a.operate().shutdown().await.unwrap().complete);
 }
 
 async fn a_client_does_with_jobs_whatever_a_full_node_does(world: World) {
@@ -119,7 +119,7 @@ async fn a_client_sees_what_is_parked_and_has_it_tried_again(world: World) {
     assert_eq!(client.inspect().parked_page(None, 10).await.unwrap().items[0].error, "as it was told");
     failing.drain().await.unwrap();
     world.add_worker(&a).await;
-    client.unpark("key").await.unwrap();
+    client.operate().unpark("key").await.unwrap();
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
     assert_eq!(client.inspect().parked().await.unwrap(), []);
 }
@@ -145,7 +145,7 @@ async fn a_client_leaves_at_once_and_is_told_of_the_pools_end(world: World) {
     let leaves = world.builder("leaves").client_only().join().await.unwrap();
     leaves.dispatch(("key", "")).await.unwrap();
     assert!(leaves.close().await.unwrap().complete);
-    assert!(a.shutdown().await.unwrap().complete);
+    assert!(a.operate().shutdown().await.unwrap().complete);
     tokio::time::timeout(PATIENCE, stays.closed()).await.expect("the client to close");
     assert!(stays.close().await.unwrap().complete);
 }
@@ -174,7 +174,7 @@ async fn two_pools_in_one_process_know_nothing_of_each_other(world: World) {
     other.stop_job("job-0").await.unwrap();
     eventually(PATIENCE, "the other's job to end", async || other.inspect().jobs().await.unwrap().len() == 1)
         .await;
-    assert!(other.shutdown().await.unwrap().complete);
+    assert!(other.operate().shutdown().await.unwrap().complete);
     let holders = world.placed(&a, &keys).await;
     assert_eq!(holders.len(), 10);
     a.dispatch(("still", "here")).await.unwrap();

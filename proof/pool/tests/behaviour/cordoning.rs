@@ -26,7 +26,7 @@ async fn a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let before = world.dispatch(&a, 40).await;
     let held = world.placed(&a, &before).await;
-    b.cordon("a").await.unwrap();
+    b.operate().cordon("a").await.unwrap();
     eventually(PATIENCE, "the node to hear of it", async || {
         a.inspect().cordoned().await.unwrap() == ["a".to_owned()].into()
     })
@@ -44,7 +44,7 @@ async fn a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones(world: World) {
     let old: Vec<_> = moved(&held, &after);
     assert!(old.is_empty(), "{old:?} have moved");
     assert_eq!(b.inspect().explain(&*here[0]).await.unwrap().verdict, Verdict::Cordoned);
-    a.uncordon("a").await.unwrap();
+    a.operate().uncordon("a").await.unwrap();
     let all: Vec<_> = after.into_keys().collect();
     world.placed(&a, &all).await;
     world.assert_clean();
@@ -52,7 +52,7 @@ async fn a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones(world: World) {
 
 async fn a_cordon_outlasts_its_node(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    a.cordon("a").await.unwrap();
+    a.operate().cordon("a").await.unwrap();
     a.close().await.unwrap();
     let a = world.node_with("a", 1).await;
     eventually(PATIENCE, "two workers to be up", async || {
@@ -66,19 +66,19 @@ async fn a_cordon_outlasts_its_node(world: World) {
 
 async fn a_pool_whose_nodes_are_all_cordoned_says_so(world: World) {
     let a = world.node_with("a", 1).await;
-    a.cordon("a").await.unwrap();
+    a.operate().cordon("a").await.unwrap();
     let ticket = a.submit(("key", "")).await.unwrap();
     let late = a.wait(&ticket).deadline(SHORT).await.unwrap_err();
     assert!(matches!(late, DispatchError::Deadline { obstacle: Some(Obstacle::Cordoned), .. }), "{late}");
     assert_eq!(a.inspect().explain("key").await.unwrap().verdict, Verdict::AllCordoned);
-    a.uncordon("a").await.unwrap();
+    a.operate().uncordon("a").await.unwrap();
     eventually(PATIENCE, "the job to start", async || world.recorder.is_running("key")).await;
 }
 
 async fn a_name_that_no_node_can_have_is_refused(world: World) {
     let a = world.node("a").await;
     for name in ["", "a.b", "a b"] {
-        let refused = a.cordon(name).await;
+        let refused = a.operate().cordon(name).await;
         assert!(matches!(refused, Err(Error::Name(_))), "{refused:?}");
     }
     assert!(a.inspect().cordoned().await.unwrap().is_empty());

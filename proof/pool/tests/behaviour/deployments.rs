@@ -28,7 +28,7 @@ async fn lives_a_whole_life(world: World) {
 
     world.stop(&b, &keys[0]).await;
     eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(&keys[0])).await;
-    let report = a.shutdown().await.unwrap();
+    let report = a.operate().shutdown().await.unwrap();
     assert!(report.complete, "{report:?}");
     // A leaving node deletes its stream, and the other node may not have done so yet.
     b.closed().await;

@@ -47,7 +47,7 @@ async fn a_shutdown_names_who_asked_and_the_time_that_is_left(world: World) {
     let end = slow.clone();
     a.add_worker(world.recorder.acting(move |_| Act::EndWhenTold(end.clone()))).await.unwrap();
     a.dispatch(("runs", "")).await.unwrap();
-    a.hold(true).await.unwrap();
+    a.operate().hold(true).await.unwrap();
     a.submit(("waits", "")).await.unwrap();
     let seen = world.inspector().await;
     let shutdown = async |key: &str, wanted: &dyn Fn(&PoolShutdown) -> bool| {
@@ -59,7 +59,7 @@ async fn a_shutdown_names_who_asked_and_the_time_that_is_left(world: World) {
     };
     let ends = tokio::spawn({
         let a = a.clone();
-        async move { a.shutdown().closing(PATIENCE).await }
+        async move { a.operate().shutdown().closing(PATIENCE).await }
     });
     for key in ["runs", "waits"] {
         let explained = shutdown(key, &|shutdown| shutdown.by == "a").await;
@@ -69,7 +69,7 @@ async fn a_shutdown_names_who_asked_and_the_time_that_is_left(world: World) {
     }
     let drops = tokio::spawn({
         let b = b.clone();
-        async move { b.shutdown().drop_queued().await }
+        async move { b.operate().shutdown().drop_queued().await }
     });
     let explained = shutdown("runs", &|shutdown| shutdown.left.is_none()).await;
     assert_eq!((explained.verdict.clone(), explained.state), (Verdict::Dropped, Some(JobState::Running)));

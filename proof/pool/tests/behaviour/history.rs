@@ -51,7 +51,7 @@ async fn an_ordinary_life_makes_no_event(world: World) {
         world.stop(&node, key).await;
     }
     // Events come in order: what those jobs made would be before this one.
-    node.cordon("b").await.unwrap();
+    node.operate().cordon("b").await.unwrap();
     noted(&seen, "the last event", |event| event.kind == EventKind::Asked).await;
     let events = all(&seen).await;
     let of_jobs: Vec<_> =
@@ -66,16 +66,16 @@ async fn starts_and_ends_are_noted_where_the_pool_wants_all(world: World) {
     let node = world.node_with("a", 1).await;
     let seen = world.inspector().await;
     world.dispatch_one(&node, "before").await;
-    node.change_settings(|settings| settings.history_all = true).await.unwrap();
+    node.operate().change_settings(|settings| settings.history_all = true).await.unwrap();
     world.dispatch_one(&node, "acme").await;
     world.stop(&node, "acme").await;
     let of_acme = |kind| move |event: &Event| event.kind == kind && event.keys[0].as_str() == Some("acme");
     let started = noted(&seen, "the start", of_acme(EventKind::Started)).await;
     let ended = noted(&seen, "the end", of_acme(EventKind::Ended)).await;
     assert!(started.at <= ended.at && started.worker == ended.worker && started.worker.is_some());
-    node.change_settings(|settings| settings.history_all = false).await.unwrap();
+    node.operate().change_settings(|settings| settings.history_all = false).await.unwrap();
     world.stop(&node, "before").await;
-    node.cordon("b").await.unwrap();
+    node.operate().cordon("b").await.unwrap();
     noted(&seen, "the last event", |event| event.kind == EventKind::Asked && event.text.contains("cordon"))
         .await;
     let told = all(&seen).await.into_iter().filter(|event| event.kind == EventKind::Ended).count();
@@ -146,11 +146,11 @@ async fn what_operators_ask_for_is_noted(world: World) {
     let keys = world.dispatch(&node, 1).await;
     world.placed(&node, &keys).await;
     let client = world.builder("desk").client_only().join().await.unwrap();
-    client.park(&*keys[0], "ticket 17").await.unwrap();
-    client.unpark(&*keys[0]).await.unwrap();
-    client.change_settings(|settings| settings.strikes = 9).await.unwrap();
-    client.cordon("a").await.unwrap();
-    client.drain_node("a").await.unwrap();
+    client.operate().park(&*keys[0], "ticket 17").await.unwrap();
+    client.operate().unpark(&*keys[0]).await.unwrap();
+    client.operate().change_settings(|settings| settings.strikes = 9).await.unwrap();
+    client.operate().cordon("a").await.unwrap();
+    client.operate().drain_node("a").await.unwrap();
     client.close().await.unwrap();
     let seen = world.inspector().await;
     noted(&seen, "the drain", |event| event.text == "drain").await;
@@ -167,8 +167,8 @@ async fn a_follower_hears_what_comes(world: World) {
     noted(&seen, "the worker", |event| event.kind == EventKind::Joined).await;
     let page = seen.events(&EventCursor::default(), 1_000).await.unwrap();
     let mut coming = seen.follow(page.next);
-    node.cordon("x").await.unwrap();
-    node.uncordon("x").await.unwrap();
+    node.operate().cordon("x").await.unwrap();
+    node.operate().uncordon("x").await.unwrap();
     let mut texts = Vec::new();
     while texts.len() < 2 {
         let event = tokio::time::timeout(PATIENCE, coming.next()).await.unwrap().unwrap().unwrap();
@@ -201,7 +201,7 @@ async fn a_follower_waits_in_a_read_that_the_server_holds() {
         () = eventually(PATIENCE, "the held read alone", async || blocked(&world) == 1) => {}
     }
     let desk = world.builder("desk").client_only().join().await.unwrap();
-    desk.cordon("x").await.unwrap();
+    desk.operate().cordon("x").await.unwrap();
     let event = tokio::time::timeout(PATIENCE, coming.next()).await.unwrap().unwrap().unwrap();
     assert_eq!(event.text, "cordon of x");
 }
@@ -225,7 +225,7 @@ async fn a_follower_passes_over_what_it_cannot_read() {
     }
     rubbish.query::<()>(&mut world.client()).unwrap();
     let mut coming = seen.follow(page.next);
-    node.cordon("x").await.unwrap();
+    node.operate().cordon("x").await.unwrap();
     let next = async {
         while let Some(event) = coming.next().await {
             if event.unwrap().text == "cordon of x" {
@@ -241,9 +241,9 @@ async fn a_history_that_keeps_nothing_stays_empty(world: World) {
     let settings = tenure_pool::Settings { worker_ttl: world.ttl(), history_max: 0, ..Default::default() };
     let node = world.builder("a").settings(settings).join().await.unwrap();
     let seen = world.inspector().await;
-    node.cordon("x").await.unwrap();
-    node.change_settings(|settings| settings.history_max = 10).await.unwrap();
-    node.uncordon("x").await.unwrap();
+    node.operate().cordon("x").await.unwrap();
+    node.operate().change_settings(|settings| settings.history_max = 10).await.unwrap();
+    node.operate().uncordon("x").await.unwrap();
     noted(&seen, "what follows", |event| event.text == "no cordon of x").await;
     let texts: Vec<_> = all(&seen).await.into_iter().map(|event| event.text).collect();
     assert!(!texts.contains(&"cordon of x".to_owned()), "{texts:?}");
@@ -252,7 +252,7 @@ async fn a_history_that_keeps_nothing_stays_empty(world: World) {
 async fn a_node_that_leaves_writes_its_last_events(world: World) {
     let stays = world.node("a").await;
     let leaves: Node = world.node_with("b", 1).await;
-    leaves.cordon("x").await.unwrap();
+    leaves.operate().cordon("x").await.unwrap();
     leaves.close().await.unwrap();
     let seen = world.inspector().await;
     let events = all(&seen).await;
@@ -264,7 +264,7 @@ async fn a_node_that_leaves_writes_its_last_events(world: World) {
 async fn the_shards_of_a_pool_have_one_history(world: World) {
     let world = world.with_shards(3);
     let node = world.node_with("a", 1).await;
-    node.cordon("x").await.unwrap();
+    node.operate().cordon("x").await.unwrap();
     let seen = world.inspector().await;
     let shards = async || {
         let events = all(&seen).await.into_iter();

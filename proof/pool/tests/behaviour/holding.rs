@@ -17,7 +17,7 @@ async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
     let before = world.dispatch(&a, 20).await;
     let held = world.placed(&a, &before).await;
     let guess = b.guess("job-0").unwrap();
-    a.hold(true).await.unwrap();
+    a.operate().hold(true).await.unwrap();
     eventually(PATIENCE, "the other node to hear of it", async || b.health().on_hold).await;
     assert!(guess.is_some() && b.guess("job-0").unwrap() == guess, "what runs can be found");
     world.history().submitted("later");
@@ -39,7 +39,7 @@ async fn a_held_pool_starts_nothing_and_what_runs_runs_on(world: World) {
     eventually(PATIENCE, "the notification", async || world.recorder.notes("job-0") == ["hello"]).await;
     assert_eq!(world.recorder.starts_of("later"), 0);
     assert_eq!(world.holders(&a).await, held);
-    b.hold(false).await.unwrap();
+    b.operate().hold(false).await.unwrap();
     let all: Vec<_> = before.into_iter().chain(["later".to_owned()]).collect();
     world.placed(&a, &all).await;
     world.assert_clean();
@@ -49,7 +49,7 @@ async fn a_client_holds_a_pool_and_every_node_shows_it(world: World) {
     let a = world.node_with("a", 1).await;
     let client = world.builder("client").client_only().join().await.unwrap();
     for on in [true, true, false] {
-        client.hold(on).await.unwrap();
+        client.operate().hold(on).await.unwrap();
         assert_eq!((client.health().on_hold, client.settings().hold), (on, on));
         eventually(PATIENCE, "the node to hear of it", async || a.health().on_hold == on).await;
         assert!(a.health().is_healthy());

@@ -160,7 +160,7 @@ async fn a_node_for_a_pool_that_must_exist_makes_none(world: World) {
     assert_eq!(world.data().await, [""; 0]);
     let node = world.node_with("a", 1).await;
     assert_eq!(tool().join().await.unwrap().inspect().jobs().await.unwrap(), []);
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     let ended = tool().join().await.unwrap_err();
     assert!(matches!(ended, Error::NoPool { .. }), "{ended:?}");
 }

@@ -49,7 +49,7 @@ async fn left_alone(world: &World) -> Node {
         })
         .await;
     }
-    node.hold(true).await.unwrap();
+    node.operate().hold(true).await.unwrap();
     node.submit(("waiting", "payload of waiting")).await.unwrap();
     node.notify("waiting", "hello").await.unwrap();
     node.abandon();
@@ -182,7 +182,7 @@ async fn a_node_and_an_inspector_explain_a_key(world: World) {
     }
     assert_eq!(seen.explain_dispatch(&next).await.unwrap().named, None);
     assert!(matches!(seen.explain("").await, Err(Error::Name(_))));
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     assert!(matches!(seen.explain("key").await, Err(Error::PoolClosed)));
 }
 
@@ -234,7 +234,7 @@ async fn figures_count_the_jobs_and_their_workers(world: World) {
         workers.iter().all(|of| of.renewed.is_some_and(|renewed| renewed < PATIENCE))
     })
     .await;
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     assert!(matches!(node.inspect().figures().await, Err(Error::PoolClosed)));
 }
 
@@ -344,7 +344,7 @@ async fn an_inspector_takes_over_the_pool_s_settings(world: World) {
     let node = world.builder("a").settings(settings).worker_ttl(PATIENCE).join().await.unwrap();
     let seen = world.inspector().await;
     assert_eq!(seen.settings().await.unwrap(), *node.settings());
-    node.change_settings(|settings| settings.max_attempts = 3).await.unwrap();
+    node.operate().change_settings(|settings| settings.max_attempts = 3).await.unwrap();
     assert_eq!(seen.settings().await.unwrap(), *node.settings());
 }
 
@@ -377,7 +377,7 @@ async fn an_inspector_of_a_pool_that_was_shut_down_says_so(world: World) {
     let node = world.node_with("a", 1).await;
     let seen = world.inspector().await;
     world.dispatch(&node, 3).await;
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     let read = seen.jobs().await;
     assert!(matches!(read, Err(Error::PoolClosed)), "{read:?}");
     assert_eq!(seen.pool_state().await.unwrap()[0].phase, PoolPhase::Closed);

@@ -75,15 +75,15 @@ async fn a_node_below_the_floor_says_so_to_every_caller(world: World) {
     ] {
         assert!(matches!(&refused, DispatchError::TooOld(why) if is_too_old(*why)), "{refused:?}");
     }
-    let settings = old.change_settings(|settings| settings.max_queued += 1).await;
+    let settings = old.operate().change_settings(|settings| settings.max_queued += 1).await;
     for refused in [
         old.stop_job("key").await.unwrap_err(),
         old.notify("key", "").await.unwrap_err(),
-        old.unpark("key").await.unwrap_err(),
+        old.operate().unpark("key").await.unwrap_err(),
         old.add_worker(world.recorder.clone()).await.unwrap_err(),
         old.ticker("beat", Duration::from_secs(1)).await.map(drop).unwrap_err(),
-        old.shutdown().await.map(drop).unwrap_err(),
-        old.raise_level(1).await.unwrap_err(),
+        old.operate().shutdown().await.map(drop).unwrap_err(),
+        old.operate().raise_level(1).await.unwrap_err(),
         settings.map(drop).unwrap_err(),
         world.builder("late").join().await.map(drop).unwrap_err(),
     ] {
@@ -94,7 +94,10 @@ async fn a_node_below_the_floor_says_so_to_every_caller(world: World) {
     assert_eq!(old.inspect().jobs().await.unwrap().len(), 1, "it may look");
     world.dispatch_one(&new, "another").await;
     assert!(new.health().is_healthy(), "{:?}", new.health().reasons);
-    eventually(PATIENCE, "the new node to hear of it", async || new.level().floor == 2).await;
+    eventually(PATIENCE, "the new node to hear of it", async || {
+        new.operate().level().await.unwrap().floor == 2
+    })
+    .await;
     assert!(world.recorder.is_running("key"));
 }
 
@@ -112,15 +115,19 @@ async fn a_deployment_ends_with_the_floor_raised(world: World) {
         levels == [1, 2]
     })
     .await;
-    assert_eq!((new.level().floor, new.level().lowest_member), (1, Some(1)));
+    assert_eq!(
+        (new.operate().level().await.unwrap().floor, new.operate().level().await.unwrap().lowest_member),
+        (1, Some(1))
+    );
     assert!(matches!(world.raise().await, Raised::Below { .. }), "a roll-back is still possible");
     old.close().await.unwrap();
     assert_eq!(world.raise().await, Raised::Floor(2));
     eventually(PATIENCE, "all jobs on the new node", async || {
-        keys.iter().all(|key| world.recorder.is_running(key)) && new.level().floor == 2
+        keys.iter().all(|key| world.recorder.is_running(key))
+            && new.operate().level().await.unwrap().floor == 2
     })
     .await;
-    assert_eq!(new.level().lowest_member, Some(2));
+    assert_eq!(new.operate().level().await.unwrap().lowest_member, Some(2));
     world.assert_clean();
 }
 
@@ -154,7 +161,10 @@ async fn a_pool_that_is_made_again_has_its_floor(world: World) {
     world.add_worker(&new).await;
     world.dispatch_one(&new, "key").await;
     assert_eq!(world.raise().await, Raised::Floor(2));
-    eventually(PATIENCE, "the node to hear of the floor", async || new.level().floor == 2).await;
+    eventually(PATIENCE, "the node to hear of the floor", async || {
+        new.operate().level().await.unwrap().floor == 2
+    })
+    .await;
     world.wipe();
     let late = async || world.builder("late").join().await.map(drop);
     eventually(
@@ -169,15 +179,25 @@ async fn a_pool_that_is_made_again_has_its_floor(world: World) {
 async fn workers_show_their_level_and_their_address(world: World) {
     let address = "http://10.0.0.7:8080";
     let a = world.builder("a").address(address).join().await.unwrap();
-    assert_eq!((a.level().own, a.level().floor, a.level().lowest_member), (1, 1, None));
+    assert_eq!(
+        (
+            a.operate().level().await.unwrap().own,
+            a.operate().level().await.unwrap().floor,
+            a.operate().level().await.unwrap().lowest_member
+        ),
+        (1, 1, None)
+    );
     a.add_worker(world.recorder.clone()).await.unwrap();
     let b = world.node("b").await;
-    eventually(PATIENCE, "the worker to be seen", async || b.level().lowest_member == Some(1)).await;
+    eventually(PATIENCE, "the worker to be seen", async || {
+        b.operate().level().await.unwrap().lowest_member == Some(1)
+    })
+    .await;
     let worker = &b.inspect().workers().await.unwrap()[0];
     assert_eq!((worker.address.as_str(), worker.level), (address, 1));
-    assert_eq!(b.raise_level(1).await.unwrap(), 1);
+    assert_eq!(b.operate().raise_level(1).await.unwrap(), 1);
     for unknown in [0, 2] {
-        assert!(matches!(b.raise_level(unknown).await, Err(Error::Setting(_))), "{unknown}");
+        assert!(matches!(b.operate().raise_level(unknown).await, Err(Error::Setting(_))), "{unknown}");
     }
     let refused = world.builder("c").address("a b").join().await;
     assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
@@ -188,7 +208,10 @@ async fn a_floor_that_is_lost_comes_back_with_a_renewal() {
     let world = World::on_redis().with_ttl(Duration::from_secs(2));
     let newer = world.newer_builder("newer").join().await.unwrap();
     assert_eq!(world.raise().await, Raised::Floor(2));
-    eventually(PATIENCE, "the node to hear of the floor", async || newer.level().floor == 2).await;
+    eventually(PATIENCE, "the node to hear of the floor", async || {
+        newer.operate().level().await.unwrap().floor == 2
+    })
+    .await;
     let key = format!("tenure:{{{POOL}}}:pool");
     for damage in [None, Some("x"), Some("1")] {
         let command = if damage.is_some() { "HSET" } else { "HDEL" };
@@ -214,18 +237,21 @@ async fn the_floor_is_raised_on_every_shard() {
         (join(store.clone(), "old").await.unwrap(), join(store.at_level(2), "new").await.unwrap());
     let recorder = World::in_memory().recorder;
     let worker = old.add_worker(recorder.clone()).await.unwrap();
-    let refused = new.raise_level(2).await;
+    let refused = new.operate().raise_level(2).await;
     assert!(matches!(refused, Err(Error::MemberBelow { level: 1, wanted: 2, .. })), "{refused:?}");
-    assert_eq!(new.level().floor, 1);
+    assert_eq!(new.operate().level().await.unwrap().floor, 1);
     worker.drain().await.unwrap();
-    assert!(matches!(new.raise_level(3).await, Err(Error::Setting(_))), "it does not know level 3");
+    assert!(matches!(new.operate().raise_level(3).await, Err(Error::Setting(_))), "it does not know level 3");
     for _ in 0..2 {
-        assert_eq!(new.raise_level(2).await.unwrap(), 2);
+        assert_eq!(new.operate().raise_level(2).await.unwrap(), 2);
     }
     for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         assert!(matches!(old.submit((key, "")).await, Err(DispatchError::TooOld(_))), "{key}");
     }
-    eventually(PATIENCE, "the floor to be heard of", async || new.level().floor == 2).await;
+    eventually(PATIENCE, "the floor to be heard of", async || {
+        new.operate().level().await.unwrap().floor == 2
+    })
+    .await;
     assert!(matches!(join(store, "late").await, Err(Error::TooOld(_))));
 }
 

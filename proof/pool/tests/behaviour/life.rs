@@ -43,7 +43,7 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     assert_eq!(recorder.stops("acme")[1..], [StopReason::Stopped]);
     world.assert_clean();
     world.dispatch_one(&b, "more").await;
-    b.shutdown().await.unwrap();
+    b.operate().shutdown().await.unwrap();
     assert_eq!(recorder.stops("more"), [StopReason::Shutdown]);
     assert!(recorder.running().is_empty());
 }

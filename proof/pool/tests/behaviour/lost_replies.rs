@@ -108,11 +108,11 @@ async fn an_unpark() {
     scene.world.add_worker(&scene.watcher).await;
     for (place, key) in places() {
         scene.cut_after(place);
-        scene.node.unpark(&*key).await.unwrap();
+        scene.node.operate().unpark(&*key).await.unwrap();
     }
     eventually(PATIENCE, "all to run", async || scene.world.recorder.running().len() == jobs).await;
     assert!(scene.world.recorder.starts().values().all(|&starts| starts == 2));
-    assert!(matches!(scene.node.unpark("job-0").await, Err(Error::NotParked(_))));
+    assert!(matches!(scene.node.operate().unpark("job-0").await, Err(Error::NotParked(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,16 +131,16 @@ async fn a_park_a_retry_and_a_bounce() {
     for (place, key) in places() {
         scene.world.dispatch_one(&scene.watcher, &key).await;
         scene.cut_after(place);
-        scene.node.park(&*key, "ticket 17").await.unwrap();
+        scene.node.operate().park(&*key, "ticket 17").await.unwrap();
         let job = scene.watcher.inspect().job(&*key).await.unwrap().unwrap();
         assert_eq!((job.state, job.error.as_deref()), (JobState::Parked, Some("ticket 17")));
         scene.cut_after(place);
-        scene.node.retry(&*key).await.unwrap();
+        scene.node.operate().retry(&*key).await.unwrap();
     }
     all_run(2).await;
     for (place, key) in places() {
         scene.cut_after(place);
-        scene.node.bounce(&*key).await.unwrap();
+        scene.node.operate().bounce(&*key).await.unwrap();
     }
     all_run(3).await;
     scene.world.assert_clean();
@@ -203,11 +203,11 @@ async fn a_message_that_starts_its_job() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_settings() {
     let scene = Scene::start().await;
-    scene.node.change_settings(|settings| settings.strikes = 7).await.unwrap();
+    scene.node.operate().change_settings(|settings| settings.strikes = 7).await.unwrap();
     let before = scene.node.settings().max_queued;
     for round in 1..3 {
         let node = scene.node.clone();
-        let change = async move { node.change_settings(|settings| settings.max_queued += 1).await };
+        let change = async move { node.operate().change_settings(|settings| settings.max_queued += 1).await };
         let settings = scene
             .lost(change, async || scene.watcher.settings().max_queued > before + round - 1)
             .await

@@ -53,12 +53,12 @@ async fn limited_moves_are_made_at_once_when_somebody_wants_it(world: World) {
     let client = world.builder("client").client_only().join().await.unwrap();
     let keys = world.dispatch(&a, JOBS).await;
     let before = world.placed(&a, &keys).await;
-    client.limit_moves(1).await.unwrap();
+    client.operate().limit_moves(1).await.unwrap();
     eventually(PATIENCE, "the node to hear of it", async || a.settings().move_rate == 1).await;
     let added = world.add_worker(&b).await;
     // Two workers share one move in a second, so that all of them would take minutes.
     eventually(PATIENCE, "the first move", async || world.recorder.starts().values().any(|n| *n == 2)).await;
-    client.move_now().await.unwrap();
+    client.operate().move_now().await.unwrap();
     let after = world.placed(&b, &keys).await;
     assert_eq!(client.settings().move_rate, 1, "the limit stays");
     let share = held_by(&after, &[added.id().unwrap().0]);
@@ -98,11 +98,11 @@ async fn a_worker_that_another_node_drains_leaves(world: World) {
     let before = world.placed(&b, &keys).await;
     let info = leaver.info().unwrap();
     let client = world.builder("client").client_only().join().await.unwrap();
-    client.drain(&info).await.unwrap();
+    client.operate().drain(&info).await.unwrap();
     eventually(PATIENCE, "the worker to leave", async || leaver.id().is_none()).await;
     let after = world.placed(&b, &keys).await;
     assert_moved(&world, &before, &after, &held_by(&before, &[info.id.0]));
-    let gone = client.drain(&info).await;
+    let gone = client.operate().drain(&info).await;
     assert!(matches!(gone, Err(Error::WorkerNotFound(id)) if id == info.id), "{gone:?}");
 }
 
@@ -111,11 +111,11 @@ async fn a_drained_node_goes_on_without_workers(world: World) {
     let keys = world.dispatch(&a, JOBS).await;
     let before = world.placed(&a, &keys).await;
     let theirs = held_by(&before, &workers_on(&a).await);
-    assert_eq!(b.drain_node("a").await.unwrap(), 2);
+    assert_eq!(b.operate().drain_node("a").await.unwrap(), 2);
     let after = world.placed(&a, &keys).await;
     assert_moved(&world, &before, &after, &theirs);
     eventually(PATIENCE, "its workers to leave", async || workers_on(&a).await.is_empty()).await;
-    assert_eq!(b.drain_node("nobody").await.unwrap(), 0);
+    assert_eq!(b.operate().drain_node("nobody").await.unwrap(), 0);
     world.add_worker(&a).await;
 }
 

@@ -499,7 +499,7 @@ async fn a_parked_job_keeps_its_messages(world: World) {
     node.notify("key", "one").or_start(("key", "")).await.unwrap();
     assert_eq!(node.inspect().notifications("key").await.unwrap().len(), 1);
     works.store(true, Ordering::SeqCst);
-    node.unpark("key").await.unwrap();
+    node.operate().unpark("key").await.unwrap();
     heard(&world, "key", &["one"]).await;
 }
 

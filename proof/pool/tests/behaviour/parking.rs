@@ -75,7 +75,7 @@ async fn an_unparked_job_runs_again_and_hears_what_was_kept_for_it(world: World)
         other.notify("key", body).await.unwrap();
     }
     fails.store(false, Ordering::SeqCst);
-    other.unpark("key").await.unwrap();
+    other.operate().unpark("key").await.unwrap();
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
     assert_eq!(other.inspect().parked().await.unwrap(), []);
     assert_eq!(node.inspect().job("key").await.unwrap().unwrap().attempts, 1, "they start anew");
@@ -91,18 +91,18 @@ async fn a_parked_job_is_stopped_like_any_other(world: World) {
     world.stop(&node, "key").await;
     assert_eq!(node.inspect().job("key").await.unwrap(), None);
     assert_eq!(node.inspect().parked().await.unwrap(), []);
-    assert!(matches!(node.unpark("key").await, Err(Error::JobNotFound(_))));
+    assert!(matches!(node.operate().unpark("key").await, Err(Error::JobNotFound(_))));
 }
 
 async fn an_unpark_of_what_is_not_parked_is_refused(world: World) {
     let node = strict(&world, "a").await;
-    assert!(matches!(node.unpark("key").await, Err(Error::JobNotFound(_))));
-    assert!(matches!(node.unpark("").await, Err(Error::Name(_))));
+    assert!(matches!(node.operate().unpark("key").await, Err(Error::JobNotFound(_))));
+    assert!(matches!(node.operate().unpark("").await, Err(Error::Name(_))));
     node.submit(("key", "")).await.unwrap();
-    assert!(matches!(node.unpark("key").await, Err(Error::NotParked(_))));
+    assert!(matches!(node.operate().unpark("key").await, Err(Error::NotParked(_))));
     world.add_worker(&node).await;
     eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
-    assert!(matches!(node.unpark("key").await, Err(Error::NotParked(_))));
+    assert!(matches!(node.operate().unpark("key").await, Err(Error::NotParked(_))));
 }
 
 async fn all_parked_jobs_or_some_of_them_are_unparked_in_one_call(world: World) {
@@ -127,11 +127,11 @@ async fn all_parked_jobs_or_some_of_them_are_unparked_in_one_call(world: World) 
     })
     .await;
     fails.store(false, Ordering::SeqCst);
-    let some = node.unpark_where(|job| job.key.to_string().ends_with('7')).await.unwrap();
+    let some = node.operate().unpark_where(|job| job.key.to_string().ends_with('7')).await.unwrap();
     assert_eq!((some.jobs, some.more), (60, false));
-    let others = node.unpark_all().await.unwrap();
+    let others = node.operate().unpark_all().await.unwrap();
     assert_eq!((others.jobs, others.more), (540, false));
-    assert_eq!(node.unpark_all().await.unwrap().jobs, 0);
+    assert_eq!(node.operate().unpark_all().await.unwrap().jobs, 0);
     eventually(PATIENCE, "all to run", async || keys.iter().all(|key| world.recorder.is_running(key))).await;
     assert_eq!(node.inspect().parked().await.unwrap(), []);
     worker.drain().await.unwrap();

@@ -78,7 +78,7 @@ async fn a_pause_of_a_month_is_skipped_and_no_lease_ends() {
     node.dispatch(("acme", "")).restart(RestartPolicy::OnFailure).await.unwrap();
     node.dispatch(("other", "")).restart(RestartPolicy::OnFailure).await.unwrap();
     let tokens = [next(&mut heard).await.unwrap().3, next(&mut heard).await.unwrap().3];
-    node.pause("acme", "until next month").lasting(30 * 24 * HOUR).await.unwrap();
+    node.operate().pause("acme", "until next month").lasting(30 * 24 * HOUR).await.unwrap();
     sleep(HOUR).await;
     assert!(heard.try_recv().is_err());
     let skipped = Instant::now();
@@ -149,6 +149,6 @@ async fn a_pool_of_shards_lives_in_paused_time() {
         node.dispatch((format!("{key}"), "")).await.unwrap();
         next(&mut heard).await.unwrap();
     }
-    node.shutdown().await.unwrap();
+    node.operate().shutdown().await.unwrap();
     node.closed().await;
 }

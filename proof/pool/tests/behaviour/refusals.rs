@@ -155,12 +155,12 @@ async fn a_server_that_loads_its_data_is_waited_for() {
 async fn every_request_names_the_full_memory(node: &Node, key: &str) {
     let refused = [
         ("notify", node.notify(key, "hello").await.map(drop)),
-        ("hold", node.hold(true).await),
-        ("park", node.park(key, "the feed is bad").await),
-        ("pause", node.pause(key, "until their database is moved").await),
-        ("bounce", node.bounce(key).await),
+        ("hold", node.operate().hold(true).await),
+        ("park", node.operate().park(key, "the feed is bad").await),
+        ("pause", node.operate().pause(key, "until their database is moved").await),
+        ("bounce", node.operate().bounce(key).await),
         ("update", node.update((key, "other")).await.map(drop)),
-        ("limit_moves", node.limit_moves(7).await),
+        ("limit_moves", node.operate().limit_moves(7).await),
     ];
     for (request, answer) in refused {
         let Err(Error::Store(error)) = answer else { panic!("{request}: {answer:?}") };

@@ -196,7 +196,7 @@ async fn a_job_that_takes_its_workers_down_is_parked(world: World) {
     let parked = observer.inspect().parked().await.unwrap();
     assert_eq!((parked[0].error.as_str(), parked[0].attempts), ("worker lost", 2));
     observer.add_worker(world.recorder.clone()).await.unwrap();
-    observer.unpark(parked[0].key.clone()).await.unwrap();
+    observer.operate().unpark(parked[0].key.clone()).await.unwrap();
     assert_eq!(runs_again(&world, &observer, 3).await, 1);
 }
 
@@ -250,7 +250,7 @@ async fn a_job_whose_handler_parks_it_is_parked_at_once(world: World) {
     until_parked(&node, "key").await;
     let parked = node.inspect().parked().await.unwrap();
     assert_eq!((&*parked[0].error, parked[0].attempts), ("the payload is no text", 0));
-    node.unpark("key").await.unwrap();
+    node.operate().unpark("key").await.unwrap();
     assert_eq!(runs_again(&world, &node, 2).await, 1);
     world.assert_clean();
 }

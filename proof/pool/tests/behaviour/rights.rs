@@ -78,7 +78,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     }
     schedule.end().await.unwrap();
 
-    let settings = b.change_settings(|settings| settings.max_attempts = 1).await.unwrap();
+    let settings = b.operate().change_settings(|settings| settings.max_attempts = 1).await.unwrap();
     assert_eq!(settings.max_attempts, 1);
     let failing = b.add_worker(world.recorder.acting(|_| Act::Fail("as it was told"))).await.unwrap();
     world.placed(&a, &[]).await;
@@ -89,7 +89,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     eventually(PATIENCE, "a parked job", async || !client.inspect().parked().await.unwrap().is_empty()).await;
     let parked = client.inspect().parked().await.unwrap().remove(0);
     failing.drain().await.unwrap();
-    client.unpark(parked.key.clone()).await.unwrap();
+    client.operate().unpark(parked.key.clone()).await.unwrap();
     eventually(PATIENCE, "the un-parked job to run", async || {
         let job = client.inspect().job(parked.key.clone()).await.unwrap().unwrap();
         job.state == JobState::Running
@@ -98,16 +98,16 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     assert!(client.inspect().payload(parked.key).await.unwrap().is_some());
     a.inspect().jobs_of(&a.inspect().workers().await.unwrap()[0], None, 10).await.unwrap();
 
-    client.bounce(&*keys[0]).await.unwrap();
-    client.restart(&*keys[0]).await.unwrap();
-    client.park(&*keys[0], "ticket 17").await.unwrap();
-    client.retry(&*keys[0]).await.unwrap();
+    client.operate().bounce(&*keys[0]).await.unwrap();
+    client.operate().restart(&*keys[0]).await.unwrap();
+    client.operate().park(&*keys[0], "ticket 17").await.unwrap();
+    client.operate().retry(&*keys[0]).await.unwrap();
     client.stop_job(&*keys[0]).until_stopped().await.unwrap();
     let queued = client.submit(("cancelled", "")).await.unwrap();
     client.cancel(&queued).await.unwrap();
     a.abandon();
     b.add_worker(world.recorder.clone()).await.unwrap();
-    let report = b.shutdown().await.unwrap();
+    let report = b.operate().shutdown().await.unwrap();
     assert!(report.complete, "{report:?}");
     client.closed().await;
     let denied: Vec<redis::Value> = server.query(redis::cmd("ACL").arg("LOG")).unwrap();

@@ -507,7 +507,7 @@ async fn a_schedule_ends_with_its_pool(world: World) {
     desk.want(&["one"]);
     let schedules = [desk.schedule(&a, OFTEN).await, desk.schedule(&b, OFTEN).await];
     running(&world, &["one"]).await;
-    assert!(a.shutdown().await.unwrap().complete);
+    assert!(a.operate().shutdown().await.unwrap().complete);
     for schedule in &schedules {
         schedule.ended().await;
     }
@@ -540,7 +540,7 @@ async fn a_pool_is_shut_down_while_a_planner_runs(world: World) {
     };
     let schedule = node.schedule("plan", planner, SELDOM).await.unwrap();
     asked.acquire().await.unwrap().forget();
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     schedule.ended().await;
 }
 

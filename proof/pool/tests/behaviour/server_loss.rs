@@ -215,7 +215,7 @@ async fn a_pool_that_shuts_down_does_so_all_the_same() {
     world.history().stop_requested("held");
     let ending = tokio::spawn({
         let a = a.clone();
-        async move { a.shutdown().await }
+        async move { a.operate().shutdown().await }
     });
     world.shutting_down().await;
     store.tamper(|server| server.restore(old));

@@ -31,6 +31,7 @@ async fn heard(node: &Node, max_queued: u64) {
 async fn a_change_holds_on_every_node_at_once(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let settings = a
+        .operate()
         .change_settings(|settings| {
             settings.max_queued = 2;
             settings.payload_max = 100;
@@ -49,14 +50,14 @@ async fn a_change_holds_on_every_node_at_once(world: World) {
         b.submit((key, "")).await.unwrap();
     }
     assert!(matches!(b.submit(("third", "")).await, Err(DispatchError::PoolFull)));
-    a.change_settings(|settings| settings.max_queued = 3).await.unwrap();
+    a.operate().change_settings(|settings| settings.max_queued = 3).await.unwrap();
     b.submit(("third", "")).await.unwrap();
 }
 
 async fn a_later_join_takes_settings_that_it_was_not_given(world: World) {
     let a = world.node_with("a", 1).await;
     world.dispatch_one(&a, "key").await;
-    a.change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    a.operate().change_settings(|settings| settings.max_queued = 7).await.unwrap();
     match world.builder("old").max_queued(10_000).join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
             assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("max_queued", "7", "10000"));
@@ -110,13 +111,14 @@ async fn leases_go_by_the_worker_ttl_of_the_pool(world: World) {
 async fn settings_that_leases_rest_on_do_not_change(world: World) {
     let node = world.node("a").await;
     let before = node.settings();
-    let refused = node.change_settings(|settings| settings.worker_ttl *= 2).await;
+    let refused = node.operate().change_settings(|settings| settings.worker_ttl *= 2).await;
     assert!(matches!(refused, Err(Error::FixedSetting { name: "worker_ttl" })), "{refused:?}");
-    let refused = node.change_settings(|s| s.hash_keys = s.hash_keys.map(|(k1, k2)| (k1, k2 + 1))).await;
+    let refused =
+        node.operate().change_settings(|s| s.hash_keys = s.hash_keys.map(|(k1, k2)| (k1, k2 + 1))).await;
     assert!(matches!(refused, Err(Error::FixedSetting { name: "hash_keys" })), "{refused:?}");
-    let refused = node.change_settings(|settings| settings.strikes = 0).await;
+    let refused = node.operate().change_settings(|settings| settings.strikes = 0).await;
     assert!(matches!(refused, Err(Error::Setting(_))), "{refused:?}");
-    assert_eq!(node.change_settings(|_| {}).await.unwrap(), before, "nothing to change is fine");
+    assert_eq!(node.operate().change_settings(|_| {}).await.unwrap(), before, "nothing to change is fine");
 }
 
 async fn changes_made_at_once_are_all_kept(world: World) {
@@ -128,8 +130,13 @@ async fn changes_made_at_once_are_all_kept(world: World) {
         |settings| settings.stable_run = Duration::from_millis(7),
     ];
     let nodes = [&a, &b].into_iter().cycle();
-    for change in
-        join_all(changes.into_iter().zip(nodes).map(|(change, node)| node.change_settings(change))).await
+    for change in join_all(
+        changes
+            .into_iter()
+            .zip(nodes)
+            .map(async |(change, node)| node.operate().change_settings(change).await),
+    )
+    .await
     {
         change.unwrap();
     }
@@ -145,9 +152,10 @@ async fn changes_made_at_once_are_all_kept(world: World) {
 
 async fn the_memory_of_ended_dispatches_only_grows(world: World) {
     let node = world.node("a").await;
+    let operator = node.operate();
     let set = |seconds| {
         let time = Duration::from_secs(seconds);
-        node.change_settings(move |settings| settings.max_dispatch_deadline = time)
+        operator.change_settings(move |settings| settings.max_dispatch_deadline = time)
     };
     set(60).await.unwrap();
     let refused = set(59).await;
@@ -158,11 +166,11 @@ async fn the_memory_of_ended_dispatches_only_grows(world: World) {
 async fn a_closed_node_changes_nothing_and_says_so(world: World) {
     let (closed, other) = (world.node("closed").await, world.node("other").await);
     closed.close().await.unwrap();
-    let refused = closed.change_settings(|settings| settings.max_queued = 7).await;
+    let refused = closed.operate().change_settings(|settings| settings.max_queued = 7).await;
     assert!(matches!(refused, Err(Error::NodeClosed)), "{refused:?}");
-    other.shutdown().await.unwrap();
+    other.operate().shutdown().await.unwrap();
     other.closed().await;
-    let refused = other.change_settings(|settings| settings.max_queued = 7).await;
+    let refused = other.operate().change_settings(|settings| settings.max_queued = 7).await;
     assert!(matches!(refused, Err(Error::PoolClosed)), "{refused:?}");
 }
 
@@ -184,7 +192,7 @@ async fn a_stored_value_that_this_version_cannot_use_can_be_replaced(world: Worl
             change_in(RedisStore::open(&client, &PoolName::new(POOL).unwrap()).into()).await;
         }
     }
-    let settings = node.change_settings(|settings| settings.max_attempts = 7).await.unwrap();
+    let settings = node.operate().change_settings(|settings| settings.max_attempts = 7).await.unwrap();
     assert_eq!((settings.max_attempts, node.settings().max_attempts), (7, 7));
 }
 
@@ -192,7 +200,7 @@ async fn a_stored_value_that_this_version_cannot_use_can_be_replaced(world: Worl
 async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
     let world = World::in_memory().with_ttl(Duration::from_secs(1));
     let node = world.node_with("a", 1).await;
-    node.change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    node.operate().change_settings(|settings| settings.max_queued = 7).await.unwrap();
     let Home::Memory(store) = &world.home else { unreachable!() };
     store.tamper(|server| server.wipe());
     eventually(PATIENCE, "the pool to be made again", async || {
@@ -214,7 +222,7 @@ async fn a_worker_cut_off_while_the_settings_changed_comes_back() {
     for (round, max_queued) in (7..10).enumerate() {
         proxy.pause();
         eventually(PATIENCE, "the worker to be fenced", async || b.health().workers[0].id.is_none()).await;
-        a.change_settings(|settings| settings.max_queued = max_queued).await.unwrap();
+        a.operate().change_settings(|settings| settings.max_queued = max_queued).await.unwrap();
         proxy.resume();
         eventually(PATIENCE, "the worker to be back", async || {
             let health = b.health();

@@ -17,7 +17,9 @@ on_both_stores!(
     a_join_is_refused_while_the_pool_shuts_down,
     accepted_jobs_begin_before_the_pool_stops,
     jobs_that_have_not_begun_are_dropped_at_once_on_request,
-    a_shutdown_is_hastened_by_a_caller_without_a_node,
+    a_shutdown_is_hastened_by_an_operator_without_a_node,
+    a_pool_is_ended_by_an_operator_without_a_node,
+    an_operator_ends_a_closing_pool_in_which_nobody_lives,
     a_shutdown_past_its_time_names_the_workers_left_and_goes_on,
     two_nodes_may_ask_for_it_at_once,
     a_pool_closes_for_10_s_unless_told_otherwise,
@@ -50,7 +52,7 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
     for key in &keys {
         world.history().stop_requested(key);
     }
-    let report = a.shutdown().await.unwrap();
+    let report = a.operate().shutdown().await.unwrap();
     assert!(report.complete);
     assert_eq!((report.dropped_here, report.left), (0, vec![]));
     all_closed(&[&a, &b, &c]).await;
@@ -81,7 +83,7 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
     });
     eventually(PATIENCE, "both to be accepted", async || a.inspect().jobs().await.unwrap().len() == 2).await;
     // Nothing can begin, and its time must pass.
-    let report = a.shutdown().closing(SHORT).await.unwrap();
+    let report = a.operate().shutdown().closing(SHORT).await.unwrap();
     assert_eq!(report.left, vec![]);
     for answer in [waiter.await.unwrap(), dispatcher.await.unwrap()] {
         assert!(matches!(answer, Err(DispatchError::ShuttingDown)), "{answer:?}");
@@ -103,7 +105,7 @@ async fn the_others_finish_what_a_vanished_node_began(world: World) {
     }
     let asked = tokio::spawn({
         let a = a.clone();
-        async move { a.shutdown().await }
+        async move { a.operate().shutdown().await }
     });
     world.shutting_down().await;
     a.abandon();
@@ -127,7 +129,7 @@ async fn a_join_cleans_up_after_a_pool_that_died_in_the_middle(world: World) {
     world.dispatch(&a, 10).await;
     let asked = tokio::spawn({
         let a = a.clone();
-        async move { a.shutdown().await }
+        async move { a.operate().shutdown().await }
     });
     world.shutting_down().await;
     a.abandon();
@@ -148,7 +150,7 @@ async fn a_join_is_refused_while_the_pool_shuts_down(world: World) {
     world.dispatch_one(&a, "holds it up").await;
     let _asked = tokio::spawn({
         let a = a.clone();
-        async move { a.shutdown().await }
+        async move { a.operate().shutdown().await }
     });
     world.shutting_down().await;
     let refused = world.builder("b").join().await.expect_err("the pool is shutting down");
@@ -165,7 +167,7 @@ async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
     let (submitted, report) = tokio::join!(submitted, async {
         eventually(PATIENCE, "some to be accepted", async || !b.inspect().jobs().await.unwrap().is_empty())
             .await;
-        b.shutdown().await
+        b.operate().shutdown().await
     });
     let report = report.unwrap();
     assert!(report.complete, "{report:?}");
@@ -186,8 +188,10 @@ async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
         async move { b.dispatch(("waits", "")).await }
     });
     eventually(PATIENCE, "all to be accepted", async || a.inspect().jobs().await.unwrap().len() == 21).await;
-    let (of_a, of_b) =
-        tokio::join!(a.shutdown().drop_queued().into_future(), b.shutdown().drop_queued().into_future());
+    let (of_a, of_b) = tokio::join!(
+        a.operate().shutdown().drop_queued().into_future(),
+        b.operate().shutdown().drop_queued().into_future()
+    );
     match (of_a, of_b) {
         (Ok(of_a), Ok(of_b)) => {
             assert!(of_a.complete && of_b.complete, "{of_a:?} {of_b:?}");
@@ -203,7 +207,7 @@ async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
     assert_eq!(keys_left(&world), ["pool"]);
 }
 
-async fn a_shutdown_is_hastened_by_a_caller_without_a_node(world: World) {
+async fn a_shutdown_is_hastened_by_an_operator_without_a_node(world: World) {
     // Without a worker no job begins.
     let node = world.node("a").await;
     let waiter = tokio::spawn({
@@ -212,18 +216,45 @@ async fn a_shutdown_is_hastened_by_a_caller_without_a_node(world: World) {
     });
     eventually(PATIENCE, "the job to be accepted", async || !node.inspect().jobs().await.unwrap().is_empty())
         .await;
-    assert!(!world.builder("x").hasten_shutdown().await.unwrap(), "the pool is open");
-    assert_eq!(node.inspect().jobs().await.unwrap().len(), 1);
+    let operator = world.builder("x").operate().await.unwrap();
     let asked = tokio::spawn({
         let node = node.clone();
-        async move { node.shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
+        async move { node.operate().shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
     });
     world.shutting_down().await;
-    assert!(world.builder("x").hasten_shutdown().await.unwrap());
+    let ended = operator.shutdown().drop_queued().within(PATIENCE).await.unwrap();
+    assert_eq!((ended.complete, ended.left), (true, vec![]));
     assert!(matches!(waiter.await.unwrap(), Err(DispatchError::ShuttingDown)));
     assert!(asked.await.unwrap().unwrap().complete);
     all_closed(&[&node]).await;
-    assert!(!world.builder("x").hasten_shutdown().await.unwrap(), "the pool has ended");
+    let none = world.builder("x").operate().await;
+    assert!(matches!(none, Err(Error::PoolClosed)), "{none:?}");
+    assert_eq!(keys_left(&world), ["pool"]);
+}
+
+async fn a_pool_is_ended_by_an_operator_without_a_node(world: World) {
+    let node = world.node_with("a", 1).await;
+    let keys = world.dispatch(&node, 3).await;
+    let operator = world.builder("x").operate().await.unwrap();
+    let report = operator.shutdown().within(PATIENCE).await.unwrap();
+    assert_eq!((report.complete, report.left), (true, vec![]));
+    assert!(keys.iter().all(|key| world.recorder.stops(key) == [StopReason::Shutdown]));
+    all_closed(&[&node]).await;
+    assert_eq!(keys_left(&world), ["pool"]);
+}
+
+async fn an_operator_ends_a_closing_pool_in_which_nobody_lives(world: World) {
+    let node = world.node("a").await;
+    node.submit(("never begun", "")).await.unwrap();
+    let asked = tokio::spawn({
+        let node = node.clone();
+        async move { node.operate().shutdown().closing(PATIENCE * 10).await }
+    });
+    world.shutting_down().await;
+    node.abandon();
+    assert!(asked.await.unwrap().is_err());
+    let operator = world.builder("x").operate().await.unwrap();
+    assert!(operator.shutdown().drop_queued().within(PATIENCE).await.unwrap().complete);
     assert_eq!(keys_left(&world), ["pool"]);
 }
 
@@ -236,18 +267,21 @@ async fn a_shutdown_past_its_time_names_the_workers_left_and_goes_on(world: Worl
         b.inspect().workers().await.unwrap().len() == 1
     })
     .await;
-    let report = b.shutdown().within(Duration::ZERO).await.unwrap();
+    let report = b.operate().shutdown().within(Duration::ZERO).await.unwrap();
     assert!(!report.complete);
     assert_eq!(report.left, [worker.id().unwrap()]);
     // The shutdown can be asked for again, and waits for the same end.
-    assert!(a.shutdown().await.unwrap().complete);
+    assert!(a.operate().shutdown().await.unwrap().complete);
     all_closed(&[&a, &b]).await;
 }
 
 async fn two_nodes_may_ask_for_it_at_once(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     world.dispatch(&a, 20).await;
-    let (first, second) = tokio::join!(a.shutdown().into_future(), b.shutdown().drop_queued().into_future());
+    let (first, second) = tokio::join!(
+        a.operate().shutdown().into_future(),
+        b.operate().shutdown().drop_queued().into_future()
+    );
     // A node that was asked after the end says so.
     let over = |error: &Error| matches!(error, Error::PoolClosed | Error::NodeClosed);
     assert!(first.is_ok() || second.is_ok());
@@ -266,7 +300,7 @@ async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
     let before = now();
     let asked = tokio::spawn({
         let node = node.clone();
-        async move { node.shutdown().await }
+        async move { node.operate().shutdown().await }
     });
     world.shutting_down().await;
     let after = now();
@@ -283,7 +317,7 @@ async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
 async fn a_tombstone_lasts_for_an_hour() {
     let world = World::on_redis();
     let node = world.node("a").await;
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     let name = format!("tenure:{{{POOL}}}:pool");
     let left: u64 = redis::cmd("PTTL").arg(name).query(&mut world.client()).unwrap();
     assert!((3_500_000..=3_600_000).contains(&left), "{left} ms");

@@ -193,7 +193,7 @@ async fn a_ticker_ends_with_its_node_and_its_pool(world: World) {
     on_a.await.unwrap();
     book.more_of("b").await;
     assert!(matches!(a.ticker("beat", OFTEN).await, Err(Error::NodeClosed)));
-    assert!(b.shutdown().await.unwrap().complete);
+    assert!(b.operate().shutdown().await.unwrap().complete);
     on_b.await.unwrap();
 }
 

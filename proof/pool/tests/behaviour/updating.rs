@@ -75,7 +75,7 @@ async fn a_parked_job_begins_with_its_last_payload(world: World) {
     eventually(PATIENCE, "it to be parked", is_parked).await;
     assert_eq!(b.update(("key", "good")).await.unwrap(), 1);
     assert!(is_parked().await);
-    b.unpark("key").await.unwrap();
+    b.operate().unpark("key").await.unwrap();
     runs_with(&world, "key", &["bad", "good"]).await;
 }
 

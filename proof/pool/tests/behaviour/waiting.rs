@@ -34,8 +34,8 @@ async fn a_dropped_notification_is_never_heard(world: World) {
         node.notify("key", body).await.unwrap();
     }
     let oldest = other.inspect().notifications("key").await.unwrap().remove(0);
-    assert_eq!(other.drop_notifications("key", &oldest).await.unwrap(), 2);
-    assert_eq!(other.drop_notifications("key", &oldest).await.unwrap(), 2, "it is gone already");
+    assert_eq!(other.operate().drop_notifications("key", &oldest).await.unwrap(), 2);
+    assert_eq!(other.operate().drop_notifications("key", &oldest).await.unwrap(), 2, "it is gone already");
     world.add_worker(&node).await;
     eventually(PATIENCE, "the others", async || world.recorder.notes("key") == ["one", "two"]).await;
     eventually(PATIENCE, "nothing to wait", async || {
@@ -52,7 +52,7 @@ async fn notifications_of_no_job_are_an_error(world: World) {
     node.notify("key", "one").await.unwrap();
     let one = node.inspect().notifications("key").await.unwrap().remove(0);
     world.stop(&node, "key").await;
-    assert!(matches!(node.drop_notifications("key", &one).await, Err(Error::JobNotFound(_))));
+    assert!(matches!(node.operate().drop_notifications("key", &one).await, Err(Error::JobNotFound(_))));
 }
 
 /// After the loss other notifications may have the numbers.
@@ -66,7 +66,7 @@ async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
     let before = node.inspect().notifications("key").await.unwrap().remove(0);
     world.wipe();
     node.notify("key", "after").await.unwrap();
-    let refused = node.drop_notifications("key", &before).await;
+    let refused = node.operate().drop_notifications("key", &before).await;
     assert!(matches!(refused, Err(Error::Renumbered(_))), "{refused:?}");
     assert!(!node.inspect().notifications("key").await.unwrap().is_empty());
 }

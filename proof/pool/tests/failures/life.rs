@@ -98,7 +98,8 @@ mod cases {
         let keys = ground.dispatch(&b, 4).await;
         proxy.refuse().await;
         proxy.kill_all();
-        let report = a.shutdown().within(Duration::from_millis(300)).await.expect("an answer in time");
+        let report =
+            a.operate().shutdown().within(Duration::from_millis(300)).await.expect("an answer in time");
         assert!(!report.complete);
         proxy.accept().await;
         for node in [&a, &b] {
@@ -119,7 +120,7 @@ mod cases {
         let b =
             ground.builder_on("b", ground.store_by(&ground.server.url(), &[UNHEARD])).join().await.unwrap();
         ground.dispatch(&a, 4).await;
-        let asked = tokio::spawn(async move { b.shutdown().drop_queued().await });
+        let asked = tokio::spawn(async move { b.operate().shutdown().drop_queued().await });
         timeout(ground.patience, a.closed()).await.expect("the end of a");
         assert!(asked.await.unwrap().unwrap().complete);
         assert!(ground.recorder.running().is_empty());
@@ -136,7 +137,7 @@ mod cases {
         let keys = ground.dispatch(&a, 1).await;
         let asking = tokio::spawn({
             let a = a.clone();
-            async move { a.shutdown().drop_queued().await }
+            async move { a.operate().shutdown().drop_queued().await }
         });
         timeout(ground.patience, slow.asked.notified()).await.expect("the job to be asked to end");
         let bystander = ground.bystander().await;
@@ -443,7 +444,7 @@ mod cases {
         b.stop_job("job-0").until_stopped().await.unwrap();
         ground.history().stop_acknowledged("job-0");
         ground.assert_clean();
-        assert!(b.shutdown().drop_queued().await.unwrap().complete);
+        assert!(b.operate().shutdown().drop_queued().await.unwrap().complete);
         let left: Vec<_> = (0..cluster.size()).flat_map(|node| cluster.node(node).keys().unwrap()).collect();
         assert_eq!(left, [format!("tenure:{{{POOL}}}:pool")], "the tombstone");
     }

@@ -108,7 +108,7 @@ mod cases {
         let (a, b) = (ground.node_with("a", 1).await, ground.node_with("b", 1).await);
         let keys = ground.dispatch(&a, 4).await;
         for round in 0..8 {
-            a.change_settings(|settings| settings.max_queued = 1_000 + round).await.unwrap();
+            a.operate().change_settings(|settings| settings.max_queued = 1_000 + round).await.unwrap();
             let worker = ground.add_worker(&b).await;
             worker.drain().await.unwrap();
         }

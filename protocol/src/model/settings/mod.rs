@@ -65,12 +65,12 @@ pub struct Settings {
     /// starts, runs and ends. On, the history reaches back less far: what is notable goes out with the rest. A node tells of 1,000
     /// starts and ends a second at most, and counts the others.
     pub history_all: bool,
-    /// While it is set, no worker is given a job: see `Node::hold`. Off.
+    /// While it is set, no worker is given a job: see `Operator::hold`. Off.
     pub hold: bool,
     /// How many jobs of the whole pool are asked in a second to move, because the ring has changed; 0, the default: no limit.
-    /// Each worker of each shard moves its equal share of them at most. See `Node::limit_moves`.
+    /// Each worker of each shard moves its equal share of them at most. See `Operator::limit_moves`.
     pub move_rate: u32,
-    /// How often somebody has asked for all moves at once: see `Node::move_now`. 0.
+    /// How often somebody has asked for all moves at once: see `Operator::move_now`. 0.
     pub move_now: u64,
     /// The keys of the placement hash. `None`, the default, takes those of the pool. They are drawn at random when a
     /// pool is created, so that nobody can choose job keys that all belong to one worker.

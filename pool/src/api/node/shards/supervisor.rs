@@ -13,7 +13,7 @@ use futures::future::{FutureExt, join_all, select_all};
 use tokio::time::Instant;
 
 use super::probe::server_ms;
-use crate::api::node::ends::CLOSING;
+use crate::api::node::operator::CLOSING;
 use crate::api::node::overseen::Overseen;
 use crate::model::settings::{ShardId, ShutdownFlag};
 use crate::store::ShutdownMode;

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::api::builder::NodeBuilder;
 use crate::api::health::Health;
 use crate::api::node::Node;
-use crate::api::node::ends::CLOSING;
 use crate::api::node::joining::Limit;
+use crate::api::node::operator::CLOSING;
 use crate::core::ctx::Purpose;
 use crate::error::Error;
 use crate::job::Job;
@@ -107,7 +107,7 @@ async fn every_shard_gives_accepted_jobs_the_time_of_a_shutdown() {
     };
     assert!(deadline_ms.abs_diff(first) < 60_000, "{deadline_ms} {first}");
     assert!(a.inspect().job(&key).await.unwrap().is_some(), "it still waits");
-    let report = a.shutdown().drop_queued().within(PATIENCE).await.unwrap();
+    let report = a.operate().shutdown().drop_queued().within(PATIENCE).await.unwrap();
     assert!(report.complete);
 }
 
@@ -216,14 +216,15 @@ async fn settings_that_differ_come_to_those_of_the_first_shard() {
     let store = MemoryStore::new();
     let pool = builder(&store, 3).join().await.unwrap();
     of_shard(&pool, 1, |settings| settings.max_queued = 7).await;
-    let changed = pool.change_settings(|settings| settings.max_queued += 1).await.unwrap();
+    let changed = pool.operate().change_settings(|settings| settings.max_queued += 1).await.unwrap();
     assert_eq!(changed.max_queued, 10_001);
     assert!(pool.shards.iter().all(|node| node.settings().max_queued == 10_001));
     of_shard(&pool, 2, |settings| settings.max_queued = 7).await;
-    pool.change_settings(|_| {}).await.unwrap();
+    pool.operate().change_settings(|_| {}).await.unwrap();
     assert_eq!(pool.shards[2].settings().max_queued, 10_001);
     // Of two calls at once, each adds to the result of the other.
-    let double = || pool.change_settings(|settings| settings.strikes += 1);
+    let operator = pool.operate();
+    let double = || operator.change_settings(|settings| settings.strikes += 1);
     let both = tokio::join!(double(), double(), double());
     for changed in [both.0, both.1, both.2] {
         changed.unwrap();
@@ -237,7 +238,7 @@ async fn every_shard_hears_who_wants_all_moves_now() {
     let pool = builder(&store, 3).join().await.unwrap();
     of_shard(&pool, 1, |settings| settings.move_now = 7).await;
     for next in [8, 9] {
-        pool.move_now().await.unwrap();
+        pool.operate().move_now().await.unwrap();
         assert!(pool.shards.iter().all(|shard| shard.settings().move_now == next), "{next}");
     }
 }
@@ -381,7 +382,7 @@ async fn a_silent_shard_delays_the_settings_of_no_other() {
     store.shard(1).set_available(false);
     let change = tokio::spawn({
         let pool = pool.clone();
-        async move { pool.change_settings(|settings| settings.max_queued = 7).await }
+        async move { pool.operate().change_settings(|settings| settings.max_queued = 7).await }
     });
     let last = &pool.shards[2];
     eventually(PATIENCE, "the last to change", async || last.settings().max_queued == 7).await;
@@ -400,7 +401,7 @@ async fn two_that_raise_a_setting_at_once_both_succeed() {
     store.shard(2).set_available(false);
     let change = tokio::spawn({
         let pool = pool.clone();
-        async move { pool.change_settings(|settings| settings.max_dispatch_deadline = low).await }
+        async move { pool.operate().change_settings(|settings| settings.max_dispatch_deadline = low).await }
     });
     eventually(PATIENCE, "the first to change", async || pool.settings().max_dispatch_deadline == low).await;
     of_shard(&pool, 0, |settings| settings.max_dispatch_deadline = high).await;

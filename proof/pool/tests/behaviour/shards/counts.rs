@@ -45,7 +45,7 @@ async fn another_number_of_shards_is_refused_and_nothing_is_written(world: World
     node.close().await.unwrap();
     assert_eq!(numbers(builder(&world, "b", 2).join().await), (3, 2));
     let again = world.node("c").await;
-    assert!(again.shutdown().drop_queued().await.unwrap().complete);
+    assert!(again.operate().shutdown().drop_queued().await.unwrap().complete);
     let fewer = builder(&world, "d", 2).join().await.unwrap();
     assert_eq!((fewer.inspect().shards(), fewer.inspect().jobs().await.unwrap().len()), (2, 0));
 }
@@ -73,7 +73,7 @@ async fn of_two_numbers_that_come_at_once_one_holds(world: World) {
             let third = keys.iter().any(|key| key.contains("#2"));
             assert_eq!(third, held[0] == 3, "{keys:?}");
         }
-        assert!(pool.shutdown().await.unwrap().complete);
+        assert!(pool.operate().shutdown().await.unwrap().complete);
         if let Home::Redis(_) = &world.home {
             // Tombstones of either number are left.
             let mut redis = world.client();
@@ -84,7 +84,7 @@ async fn of_two_numbers_that_come_at_once_one_holds(world: World) {
 
 async fn settings_change_in_all_shards(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
-    let changed = a.change_settings(|settings| settings.max_queued = 7).await.unwrap();
+    let changed = a.operate().change_settings(|settings| settings.max_queued = 7).await.unwrap();
     assert_eq!((changed.max_queued, a.settings().max_queued), (7, 7));
     match builder(&world, "old", SHARDS).max_queued(8).join().await.unwrap_err() {
         Error::SettingMismatch { name, .. } => assert_eq!(name, "max_queued"),
@@ -93,7 +93,7 @@ async fn settings_change_in_all_shards(world: World) {
     // All shards have it: a node with the new value joins every one of them.
     let c = builder(&world, "c", SHARDS).max_queued(7).join().await.unwrap();
     c.close().await.unwrap();
-    let refused = b.change_settings(|settings| settings.shard = None).await;
+    let refused = b.operate().change_settings(|settings| settings.shard = None).await;
     assert!(matches!(refused, Err(Error::FixedSetting { name: "shard" })), "{refused:?}");
 }
 
@@ -104,7 +104,7 @@ async fn a_single_shard_is_a_pool(world: World) {
     let keys = world.dispatch(&node, 5).await;
     assert_eq!((node.inspect().shards(), node.inspect().pool_name(), node.settings().shard), (1, POOL, None));
     stop_requested(&world, &keys);
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     let tombstone = format!("tenure:{{{POOL}}}:pool");
     assert!(keys_of(&world).is_none_or(|keys| keys == [tombstone]), "{:?}", keys_of(&world));
     world.assert_clean_at_end();
@@ -140,7 +140,7 @@ async fn a_pool_by_itself_of_the_same_name_is_another_one() {
         (plain.inspect().jobs().await.unwrap(), plain.inspect().workers().await.unwrap()),
         (vec![], vec![])
     );
-    assert!(plain.shutdown().await.unwrap().complete);
+    assert!(plain.operate().shutdown().await.unwrap().complete);
     all_run(&world, &sharded, &keys, "").await;
     world.assert_clean();
 }
@@ -169,7 +169,7 @@ async fn shards_spread_over_a_cluster() {
     assert!(a.close().await.unwrap().complete);
     all_run(&world, &b, &keys, "a").await;
     stop_requested(&world, &keys);
-    let report = b.shutdown().within(Duration::from_secs(60)).await.unwrap();
+    let report = b.operate().shutdown().within(Duration::from_secs(60)).await.unwrap();
     assert!(report.complete, "{report:?}");
     tokio::time::timeout(PATIENCE, b.closed()).await.expect("the node to end");
     let mut left: Vec<_> = (0..cluster.size()).flat_map(|node| cluster.node(node).keys().unwrap()).collect();

@@ -57,7 +57,7 @@ async fn a_shutdown_leaves_tombstones_alone(world: World) {
     let c = world.node("c").await;
     let keys = world.dispatch(&c, 40).await;
     stop_requested(&world, &keys);
-    let report = a.shutdown().await.unwrap();
+    let report = a.operate().shutdown().await.unwrap();
     assert!(report.complete);
     assert_eq!((report.dropped_here, report.left), (0, vec![]));
     for node in [&a, &b, &c] {
@@ -69,7 +69,7 @@ async fn a_shutdown_leaves_tombstones_alone(world: World) {
     assert!(keys_of(&world).is_none_or(|keys| keys == tombstones(3)), "{:?}", keys_of(&world));
     world.assert_clean_at_end();
     // Some shards may have ended before they were asked, because another shard was asked.
-    assert!(b.shutdown().await.unwrap().complete);
+    assert!(b.operate().shutdown().await.unwrap().complete);
     let (again, _) = node_with_worker(&world, "a").await;
     world.dispatch_one(&again, "anew").await;
     assert!(world.recorder.is_running("anew"));
@@ -80,7 +80,7 @@ async fn jobs_that_nobody_began_are_dropped_in_all_shards(world: World) {
     for i in 0..12 {
         node.submit((format!("job-{i}"), "")).await.unwrap();
     }
-    let report = node.shutdown().drop_queued().within(PATIENCE).await.unwrap();
+    let report = node.operate().shutdown().drop_queued().within(PATIENCE).await.unwrap();
     assert!(report.complete);
     assert_eq!((report.dropped_here, report.left), (12, vec![]));
     assert!(keys_of(&world).is_none_or(|keys| keys == tombstones(3)), "{:?}", keys_of(&world));
@@ -93,18 +93,17 @@ async fn a_shutdown_is_hastened_in_all_shards(world: World) {
     }
     let asked = tokio::spawn({
         let node = node.clone();
-        async move { node.shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
+        async move { node.operate().shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
     });
-    let hastened = async || world.builder("x").hasten_shutdown().await.unwrap();
-    eventually(PATIENCE, "the shutdown to begin", hastened).await;
+    // The pool itself says how many shards there are.
+    let operator = world.builder("x").shards(2).operate().await.unwrap();
+    eventually(PATIENCE, "the shutdown to begin", async || {
+        operator.inspect().pool_state().await.unwrap().iter().all(|shard| shard.phase == PoolPhase::Closing)
+    })
+    .await;
+    assert!(operator.shutdown().drop_queued().within(PATIENCE).await.unwrap().complete);
     let report = asked.await.unwrap().unwrap();
     assert_eq!((report.complete, report.dropped_here), (true, 12));
-    let other = world.builder("x").shards(2).hasten_shutdown().await;
-    assert!(!other.unwrap(), "the pool has ended");
-    let (again, _) = node_with_worker(&world, "a").await;
-    let other = world.builder("x").shards(2).hasten_shutdown().await;
-    assert!(matches!(other, Err(Error::OtherShards { theirs: 3, ours: 2 })), "{other:?}");
-    again.close().await.unwrap();
 }
 
 /// A node with a job of the last shard. The job ends only when it is told to, and must be stopped.
@@ -133,7 +132,7 @@ async fn another_number_of_shards_waits_for_the_last_job_to_end(world: World) {
     let (node, key, slow) = slow_in_the_last_shard(&world).await;
     let shutdown = tokio::spawn({
         let node = node.clone();
-        async move { node.shutdown().within(PATIENCE * 2).await }
+        async move { node.operate().shutdown().within(PATIENCE * 2).await }
     });
     all_but_its_shard_end(&node, &slow).await;
     match builder(&world, "b", 2).join().await.unwrap_err() {
@@ -160,13 +159,13 @@ async fn another_number_of_shards_waits_for_the_last_job_to_end(world: World) {
 async fn the_next_node_to_join_ends_an_abandoned_shutdown(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
     let (node, _, slow) = slow_in_the_last_shard(&world).await;
-    assert!(!node.shutdown().within(SHORT).await.unwrap().complete);
+    assert!(!node.operate().shutdown().within(SHORT).await.unwrap().complete);
     all_but_its_shard_end(&node, &slow).await;
     node.abandon();
     node.closed().await;
     let (again, _) = node_with_worker(&world, "b").await;
     assert_eq!(again.inspect().jobs().await.unwrap(), []);
-    assert!(again.shutdown().await.unwrap().complete);
+    assert!(again.operate().shutdown().await.unwrap().complete);
     assert_eq!(builder(&world, "d", 2).join().await.unwrap().inspect().shards(), 2);
 }
 

@@ -101,7 +101,7 @@ async fn invalid_input_is_refused_before_anything_is_written(world: World) {
     assert!(matches!(node.dispatch(("", "")).await, Err(DispatchError::Key(_))));
     assert!(matches!(node.stop_job("").await, Err(Error::Name(_))));
     assert!(matches!(node.notify("", "").await, Err(Error::Name(_))));
-    assert!(matches!(node.unpark("").await, Err(Error::Name(_))));
+    assert!(matches!(node.operate().unpark("").await, Err(Error::Name(_))));
     assert!(node.inspect().shard_of("").is_err());
     for shards in [0, 1_025] {
         match builder(&world, "b", shards).join().await {
@@ -117,7 +117,7 @@ async fn a_client_only_node_takes_jobs_in_and_runs_none(world: World) {
     let keys = world.dispatch(&client, 20).await;
     assert_eq!(world.recorder.running().len(), keys.len());
     assert!(matches!(client.add_worker(world.recorder.clone()).await, Err(Error::ClientOnly)));
-    assert!(matches!(client.shutdown().await, Err(Error::ClientOnly)));
+    assert!(matches!(client.operate().shutdown().await, Err(Error::ClientOnly)));
     client.close().await.unwrap();
     world.assert_clean();
 }

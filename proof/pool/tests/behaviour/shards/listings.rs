@@ -42,7 +42,7 @@ async fn an_inspector_finds_the_shards(world: World) {
     let states = seen.pool_state().await.unwrap();
     assert_eq!(states.iter().map(|state| state.shard).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(states.iter().all(|state| state.phase == PoolPhase::Open));
-    assert!(node.shutdown().await.unwrap().complete);
+    assert!(node.operate().shutdown().await.unwrap().complete);
     let read = seen.jobs().await;
     assert!(matches!(read, Err(Error::PoolClosed)), "{read:?}");
 }
@@ -106,7 +106,7 @@ async fn parked_jobs_of_all_shards_are_listed_and_tried_again(world: World) {
     assert_eq!(paged.into_iter().collect::<Vec<_>>(), keys);
     fails.store(false, Ordering::SeqCst);
     for key in &keys {
-        node.unpark(key).await.unwrap();
+        node.operate().unpark(key).await.unwrap();
     }
     eventually(PATIENCE, "all to run", async || {
         node.inspect().jobs().await.unwrap().iter().filter(|job| job.state == JobState::Running).count() == 12

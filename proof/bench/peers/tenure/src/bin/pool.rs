@@ -43,6 +43,6 @@ async fn main() -> Result<(), Error> {
             print_latency(times);
         }
     }
-    node.shutdown().await?;
+    node.operate().shutdown().await?;
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use futures::future::try_join_all;
 
-use super::{Node, Shard};
+use super::Operator;
+use crate::api::node::Shard;
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::NodeName;
 use crate::store::{Cordon, Refusal, StoreError};
 
-impl Node {
+impl Operator {
     /// Cordons the node with this name: no worker of it gets a new job from now on. Its workers keep the jobs that they
     /// have, and nobody moves these. Use it to look at a node that behaves oddly, or before work on it. The cordon names
     /// the node, so it lasts when the node is started anew. It ends with [`uncordon`](Self::uncordon), with the pool, or
@@ -21,10 +22,10 @@ impl Node {
     /// The call returns when the cordon is recorded. A job that a worker was assigned before may still begin there.
     ///
     /// ```no_run
-    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// node.cordon("feeds-7").await?;
-    /// // Look at it, or drain it for good: node.drain_node("feeds-7").await?;
-    /// node.uncordon("feeds-7").await?;
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
+    /// feeds.cordon("feeds-7").await?;
+    /// // Look at it, or drain it for good: feeds.drain_node("feeds-7").await?;
+    /// feeds.uncordon("feeds-7").await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -54,7 +55,8 @@ impl Node {
 
     async fn set_cordon(&self, node: &str, on: bool) -> Result<(), Error> {
         let node = NodeName::new(node).map_err(Error::Name)?;
-        let set = self.shards.iter().map(|shard| shard.patiently(shard.set_cordon(&node, on)));
+        let shards = &self.node().await?.shards;
+        let set = shards.iter().map(|shard| shard.patiently(shard.set_cordon(&node, on)));
         try_join_all(set).await?;
         Ok(())
     }

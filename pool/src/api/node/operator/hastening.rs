@@ -22,23 +22,10 @@ pub(super) struct Part {
 }
 
 impl NodeBuilder {
-    /// Makes a pool that is shutting down drop at once all jobs that have not begun, as
-    /// [`Shutdown::drop_queued`](crate::Shutdown::drop_queued) does. No node joins such a pool, and this joins none.
-    /// The nodes that live in the pool hear of it and end the pool. If none lives, the next one that joins does. False
-    /// if no such pool is shutting down. Then nothing was changed.
-    ///
-    /// # Errors
-    /// - A name or setting is not valid. The server is too old or evicts keys, refuses the connection, or refuses
-    ///   the call.
-    /// - [`Error::OtherShards`] if the pool has several shards, but not that many.
-    /// - [`Error::NotJoined`], with the last trouble, if Redis has not answered within
-    ///   [`join_timeout`](Self::join_timeout).
-    ///
-    /// After an error, some of several shards may have been told. The call can be made again.
-    ///
-    /// # Cancel safety
-    /// A dropped call is as one with an error.
-    pub async fn hasten_shutdown(self) -> Result<bool, Error> {
+    /// Makes a pool that is shutting down drop at once all jobs that have not begun. The nodes that live in the pool hear of
+    /// the wish and end the pool. If none lives, the next node that joins does. False if no such pool is shutting down. Then
+    /// nothing was changed. After an error, some of several shards may have been told.
+    pub(super) async fn hasten_shutdown(self) -> Result<bool, Error> {
         self.validate()?;
         let limit = Limit::new(self.patience());
         let builder = self.named();
@@ -114,5 +101,42 @@ impl Part {
     /// The error of a look or a call that has failed.
     fn failed(&self, error: StoreError) -> Error {
         if is_silence(&error) { self.limit.is_up(Some(error)) } else { error.into() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use tenure_testing::eventually;
+
+    use super::*;
+    use crate::api::node::Node;
+    use crate::store::MemoryStore;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// The next pool of this name, and one whose shutdown nobody asked for.
+    #[tokio::test]
+    async fn no_other_pool_is_hastened_than_the_one_that_was_seen() {
+        let store = MemoryStore::new();
+        let builder = Node::builder("ends", &store).worker_ttl(Duration::from_secs(60)).assume_fresh(true);
+        let node = builder.clone().join().await.unwrap();
+        node.submit(("never begun", "")).await.unwrap();
+        let part = builder.part(None, Limit::new(PATIENCE)).await.unwrap();
+        let (seen, is_ending) = part.look(1).await.unwrap().unwrap();
+        assert!(!is_ending && !part.hasten(seen).await.unwrap(), "the pool is open");
+        let ends = tokio::spawn({
+            let node = node.clone();
+            async move { node.operate().shutdown().closing(PATIENCE * 10).await }
+        });
+        let is_closing = async || part.look(1).await.unwrap().unwrap().1;
+        eventually(PATIENCE, "the shutdown", is_closing).await;
+        assert!(!part.hasten(Incarnation(seen.0 - 1)).await.unwrap(), "another pool");
+        assert_eq!(node.inspect().jobs().await.unwrap().len(), 1);
+        assert!(part.hasten(seen).await.unwrap());
+        assert!(ends.await.unwrap().unwrap().complete);
+        assert!(!part.hasten(seen).await.unwrap(), "it has ended");
     }
 }

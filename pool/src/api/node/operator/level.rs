@@ -1,17 +1,24 @@
 //! The level of the pool: what its nodes may use of newer versions.
 
-use super::calls::PATIENCE;
-use super::{Node, Shard};
+use super::Operator;
+use crate::api::node::Shard;
+use crate::api::node::calls::PATIENCE;
 use crate::error::Error;
 use crate::model::level::{self, Level};
 use crate::store::{RaiseLevel, Raised};
 
-impl Node {
-    /// The levels of this node, of the pool and of its members, as this node last heard of them. The floor is that of
-    /// the last renewal.
-    pub fn level(&self) -> Level {
-        let first = self.shards[0].level();
-        self.shards[1..].iter().map(Shard::level).fold(first, Level::and)
+impl Operator {
+    /// The levels of this version, of the pool and of its members, as the [node](Self::node) last heard of them. The floor is
+    /// that of the last renewal.
+    ///
+    /// # Errors
+    /// As [`node`](Self::node).
+    ///
+    /// # Cancel safety
+    /// As [`node`](Self::node).
+    pub async fn level(&self) -> Result<Level, Error> {
+        let shards = &self.node().await?.shards;
+        Ok(shards[1..].iter().map(Shard::level).fold(shards[0].level(), Level::and))
     }
 
     /// Raises the floor of the pool to this level and returns it. A floor that is higher stays, and is returned.
@@ -21,8 +28,8 @@ impl Node {
     /// No node raises the floor by itself, so that a deployment can be rolled back.
     ///
     /// ```no_run
-    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// node.raise_level(node.level().own).await?;
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
+    /// feeds.raise_level(feeds.level().await?.own).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -39,16 +46,17 @@ impl Node {
     /// # Cancel safety
     /// After a dropped call it is not known whether the floor was raised. The call may be repeated.
     pub async fn raise_level(&self, to: u32) -> Result<u32, Error> {
-        level::check(to, self.level().own)?;
+        level::check(to, self.level().await?.own)?;
+        let shards = &self.node().await?.shards;
         let raised = async {
             let mut floor = u32::MAX;
-            for shard in &*self.shards {
+            for shard in &**shards {
                 floor = floor.min(shard.raise_level(to).await?);
             }
             Ok(floor)
         };
         tokio::time::timeout(PATIENCE, raised).await.unwrap_or_else(|_| {
-            let mut late = self.shards.iter().map(|shard| shard.late(PATIENCE));
+            let mut late = shards.iter().map(|shard| shard.late(PATIENCE));
             let named = late.find(|late| matches!(late, Error::Deadline { last: Some(_), .. }));
             Err(named.unwrap_or(Error::Deadline { within: PATIENCE, last: None }))
         })

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::settings::AGAIN;
-use super::shards::is_silence;
-use super::{Node, Shard};
+use super::Operator;
+use crate::api::node::Shard;
+use crate::api::node::calls::AGAIN;
+use crate::api::node::shards::is_silence;
 use crate::clock;
 use crate::core::input::Command;
 use crate::error::Error;
@@ -26,8 +27,8 @@ const REASON_MAX: usize = 1_024;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(1_000 * 86_400);
 
-/// A word to a single job, made by [`Node::park`], [`Node::pause`], [`Node::resume`], [`Node::bounce`],
-/// [`Node::restart`] or [`Node::retry`]. Await it: it returns when the record shows what was wanted.
+/// A word to a single job, made by [`Operator::park`], [`Operator::pause`], [`Operator::resume`], [`Operator::bounce`],
+/// [`Operator::restart`] or [`Operator::retry`]. Await it: it returns when the record shows what was wanted.
 ///
 /// It is about the job that it finds: no later job of the key is touched, and none that has gone on meanwhile. If the job
 /// moves before the word reaches its worker, a park and a pause follow it. A bounce and a restart are done then. If the
@@ -49,7 +50,7 @@ const LONGEST: Duration = Duration::from_secs(1_000 * 86_400);
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until it is awaited"]
 pub struct Steer {
-    node: Node,
+    operator: Operator,
     key: Result<JobKey, IdError>,
     way: Way,
     by: Option<String>,
@@ -59,7 +60,7 @@ pub struct Steer {
     patience: Duration,
 }
 
-impl Node {
+impl Operator {
     /// Parks a job: it ends where it runs, and nobody runs it before a [`retry`](Self::retry). It keeps its dispatch, its
     /// payload, its notifications and its checkpoint. Listings show the reason as its error. The run that is ended counts
     /// as no attempt. A job that is parked already stays so, with the reason that it has.
@@ -67,10 +68,10 @@ impl Node {
     /// A running job is stopped with [`StopReason::Parked`](crate::StopReason::Parked).
     ///
     /// ```no_run
-    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// node.park("acme", "the feed sends rubbish, see ticket 1742").await?;
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
+    /// feeds.park("acme", "the feed sends rubbish, see ticket 1742").await?;
     /// // Later, when that is mended.
-    /// node.retry("acme").await?;
+    /// feeds.retry("acme").await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -100,10 +101,10 @@ impl Node {
     /// A running job is stopped with [`StopReason::Paused`](crate::StopReason::Paused).
     ///
     /// ```no_run
-    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// node.pause("acme", "their database is being moved").by("anna").await?;
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
+    /// feeds.pause("acme", "their database is being moved").by("anna").await?;
     /// // Later.
-    /// node.resume("acme").by("anna").await?;
+    /// feeds.resume("acme").by("anna").await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -165,7 +166,7 @@ impl Node {
     {
         let key = key.try_into().map_err(Into::into);
         Steer {
-            node: self.clone(),
+            operator: self.clone(),
             key,
             way,
             by: None,
@@ -182,7 +183,7 @@ impl Steer {
         Self { patience, ..self }
     }
 
-    /// Names the one who wants it: 1 to 64 visible ASCII characters without `|`. The default is the name of this node. The pool's events
+    /// Names the one who wants it: 1 to 64 visible ASCII characters without `|`. The default is the name of the node. The pool's events
     /// say it, and so does a paused job.
     pub fn by(self, who: impl Into<String>) -> Self {
         Self { by: Some(who.into()), ..self }
@@ -192,9 +193,9 @@ impl Steer {
     /// more round trip. To make a pause shorter, resume the job and pause it again.
     ///
     /// ```no_run
-    /// # async fn example(node: tenure_pool::Node) -> Result<(), tenure_pool::Error> {
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
     /// let two_hours = std::time::Duration::from_secs(2 * 3600);
-    /// node.pause("acme", "their database is being moved").lasting(two_hours).await?;
+    /// feeds.pause("acme", "their database is being moved").lasting(two_hours).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -203,18 +204,20 @@ impl Steer {
     }
 
     async fn send(self) -> Result<(), Error> {
-        let Self { node, key, way, by, reason, lasts, patience } = self;
-        let (key, began) = (key?, clock::now());
+        let Self { operator, key, way, by, reason, lasts, patience } = self;
+        let key = key?;
         by.as_deref().map_or(Ok(()), check_by).map_err(Error::Setting)?;
         lasts.map_or(Ok(()), |lasts| check_lasting(way, lasts)).map_err(Error::Setting)?;
         let asked = Asked { way, by: by.as_deref(), lasts, reason: &reason }.to_string();
         if reason.len() > REASON_MAX {
             return Err(Error::TooLong { what: "the reason", len: reason.len(), max: REASON_MAX });
         }
+        let node = operator.node().await?;
+        let (shard, began) = (node.of(&key), clock::now());
         let end = match lasts {
             Some(lasts) => {
-                let now = tokio::time::timeout(patience, node.of(&key).server_time());
-                let now = now.await.unwrap_or_else(|_| Err(node.of(&key).late(patience)))?;
+                let now = tokio::time::timeout(patience, shard.server_time());
+                let now = now.await.unwrap_or_else(|_| Err(shard.late(patience)))?;
                 Some(now.saturating_add(u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)))
             }
             None => None,
@@ -227,7 +230,7 @@ impl Steer {
         if reason.len() > REASON_MAX {
             return Err(Error::TooLong { what: "the reason", len: reason.len(), max: REASON_MAX });
         }
-        node.of(&key).steer(key, (way, reason), patience, &asked).await
+        shard.steer(key, (way, reason), patience, &asked).await
     }
 }
 

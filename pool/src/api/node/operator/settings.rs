@@ -1,14 +1,14 @@
 //! Changes of a pool's settings while it runs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::calls::PATIENCE;
-use super::shards::{Probe, Seen, is_silence};
-use super::{Node, Shard};
+use super::Operator;
+use crate::api::node::calls::{AGAIN, PATIENCE};
+use crate::api::node::shards::{Probe, Seen, is_silence};
+use crate::api::node::{Node, Shard};
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::{Incarnation, Revision};
@@ -16,16 +16,15 @@ use crate::model::phase::PoolPhase;
 use crate::model::settings::{Settings, StoredSettings};
 use crate::store::{ChangeSettings, Refusal, SettingChange, StoreError};
 
-/// The pause before the store is asked again.
-pub(super) const AGAIN: Duration = Duration::from_millis(50);
-
 impl Node {
-    /// The pool-wide settings as they are now. They may be [changed](Self::change_settings) while the pool runs. All
-    /// shards have the same.
+    /// The pool-wide settings that this node goes by. They may be [changed](Operator::change_settings) while the pool runs.
+    /// All shards have the same. What the pool has stored is [`Inspector::settings`](crate::Inspector::settings).
     pub fn settings(&self) -> Arc<Settings> {
         self.shards[0].settings()
     }
+}
 
+impl Operator {
     /// Changes limits and times of the whole pool while it runs, and returns the new settings. Every node adopts them
     /// at once, and so does a node that joins later. A node that was given another value is refused. So first change
     /// the settings that your deployment gives to its nodes, and then deploy.
@@ -37,7 +36,7 @@ impl Node {
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// let settings = node.change_settings(|settings| settings.max_queued = 50_000).await?;
+    /// let settings = node.operate().change_settings(|settings| settings.max_queued = 50_000).await?;
     /// assert_eq!(settings.max_queued, 50_000);
     /// # Ok(())
     /// # }
@@ -56,9 +55,10 @@ impl Node {
     /// only some shards have the new settings, and nodes that join with either are refused. `change_settings(|_| {})`
     /// then gives the others the settings of the first.
     pub async fn change_settings(&self, change: impl Fn(&mut Settings)) -> Result<Arc<Settings>, Error> {
+        let node = self.node().await?;
         let deadline = Instant::now() + PATIENCE;
-        let mut wanted = self.shards[0].change_settings(&change, deadline).await?;
-        let [first, others @ ..] = &*self.shards else { return Ok(wanted) };
+        let mut wanted = node.shards[0].change_settings(&change, deadline).await?;
+        let [first, others @ ..] = &*node.shards else { return Ok(wanted) };
         while !others.is_empty() {
             let values = |settings: &mut Settings| {
                 // Each shard has its own index and its own keys.
@@ -103,9 +103,9 @@ impl Node {
     ///
     /// ```no_run
     /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// node.hold(true).await?;
+    /// node.operate().hold(true).await?;
     /// // … until the incident is over.
-    /// node.hold(false).await?;
+    /// node.operate().hold(false).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -119,9 +119,7 @@ impl Node {
     pub async fn hold(&self, on: bool) -> Result<(), Error> {
         self.change_settings(|settings| settings.hold = on).await.map(|_| ())
     }
-}
 
-impl Node {
     /// Limits how many jobs of the whole pool are asked in a second to move, because the ring has changed; 0 lifts the limit.
     /// Each shard gets an equal share, and of that each worker. So a pool in which few workers have jobs to give moves
     /// fewer. A node keeps to its own [`moves_per_second`](crate::NodeBuilder::moves_per_second), too. Drains, crashes and
@@ -153,15 +151,16 @@ impl Node {
     /// As [`change_settings`](Self::change_settings). Twice does no harm.
     pub async fn move_now(&self) -> Result<(), Error> {
         // A shard that has a higher number would not hear of the first one's next.
-        let highest = self.shards.iter().map(|shard| shard.settings().move_now).max().unwrap_or_default();
+        let shards = &self.node().await?.shards;
+        let highest = shards.iter().map(|shard| shard.settings().move_now).max().unwrap_or_default();
         let next = |settings: &mut Settings| settings.move_now = settings.move_now.max(highest) + 1;
         self.change_settings(next).await.map(|_| ())
     }
 }
 
 impl Shard {
-    /// Like [`Node::change_settings`], in this shard and until the deadline.
-    pub(super) async fn change_settings(
+    /// Like [`Operator::change_settings`], in this shard and until the deadline.
+    pub(in crate::api::node) async fn change_settings(
         &self,
         change: impl Fn(&mut Settings),
         deadline: Instant,

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::try_join_all;
 
-use super::Node;
-use super::shard::Shard;
+use super::Operator;
 use crate::api::listing::WorkerInfo;
+use crate::api::node::Shard;
 use crate::api::reader::NO_SHARD;
 use crate::error::Error;
 use crate::model::event::{EventKind, News};
 use crate::model::id::WorkerId;
 use crate::store::{BATCH_MAX, Drain};
 
-impl Node {
+impl Operator {
     /// Takes a [worker](crate::Inspector::workers) of any node out of the ring of its shard. Its node hands its jobs off, and
     /// removes it for good. Returns when the drain is recorded: from then on the worker gets no new job. Draining a worker
     /// again is fine.
     ///
-    /// A worker that runs on this node can also be awaited: [`Worker::drain`](crate::Worker::drain).
+    /// A worker of one's own node can also be awaited: [`Worker::drain`](crate::Worker::drain).
     ///
     /// # Errors
     /// - [`Error::WorkerNotFound`]: it has left, or has joined again under another id.
@@ -39,9 +39,9 @@ impl Node {
     /// time: then a job may move to one that leaves a moment later.
     ///
     /// ```no_run
-    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// let workers = node.inspect().workers().await?;
-    /// node.drain_all(workers.iter().filter(|worker| worker.meta == "old-rack")).await?;
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
+    /// let workers = feeds.inspect().workers().await?;
+    /// feeds.drain_all(workers.iter().filter(|worker| worker.meta == "old-rack")).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -59,9 +59,10 @@ impl Node {
         for worker in workers {
             of_shards.entry(worker.shard).or_default().insert(worker.id);
         }
+        let shards = &self.node().await?.shards;
         let mut drains = Vec::new();
         for (shard, workers) in of_shards {
-            let shard = self.shards.get(shard).ok_or(NO_SHARD)?;
+            let shard = shards.get(shard).ok_or(NO_SHARD)?;
             let workers = Vec::from_iter(workers);
             drains.extend(workers.chunks(BATCH_MAX).map(|batch| drain(shard, batch.to_vec())));
         }
@@ -77,7 +78,7 @@ impl Node {
     /// # Cancel safety
     /// After a dropped call some of the workers may be drained.
     pub async fn drain_node(&self, name: &str) -> Result<usize, Error> {
-        let workers = self.inspector.workers().await?;
+        let workers = self.inspect().workers().await?;
         self.drain_all(workers.iter().filter(|worker| worker.node == name)).await
     }
 }

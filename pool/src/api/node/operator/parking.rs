@@ -2,9 +2,10 @@
 
 use futures::stream::{self, StreamExt};
 
-use super::calls::PATIENCE;
-use super::{Node, Shard};
+use super::Operator;
 use crate::api::listing::PAGE;
+use crate::api::node::Shard;
+use crate::api::node::calls::PATIENCE;
 use crate::api::parked::{ParkedJob, Unparked};
 use crate::clock;
 use crate::core::input::Command;
@@ -17,7 +18,7 @@ const MOST: usize = 4_096;
 /// How many of them are under way at a time: as many as one step takes.
 const WINDOW: usize = 128;
 
-impl Node {
+impl Operator {
     /// Retries a parked job as if it had never failed, with its payload, its notifications and its dispatch. Its
     /// attempts count from zero. Returns when this is recorded; the job begins as soon as there is a worker. It works
     /// while accepted jobs may still begin during a shutdown, and not later.
@@ -34,7 +35,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        self.of(&key).unpark(key).await
+        self.node().await?.of(&key).unpark(key).await
     }
 
     /// Retries all parked jobs of the pool, like [`unpark`](Self::unpark): use it when the cause of their failures is
@@ -60,9 +61,10 @@ impl Node {
         &self,
         mut which: impl FnMut(&ParkedJob) -> bool + Send,
     ) -> Result<Unparked, Error> {
+        let node = self.node().await?;
         let (mut unparked, mut cursor) = (Unparked::default(), None);
         loop {
-            let page = match self.inspector.parked_page(cursor.take(), PAGE).await {
+            let page = match node.inspect().parked_page(cursor.take(), PAGE).await {
                 Err(Error::StaleCursor) => continue,
                 page => page?,
             };
@@ -72,7 +74,7 @@ impl Node {
                 .filter(|job| job.paused.is_none() && which(job))
                 .map(|job| job.key)
                 .collect();
-            let answers = keys.into_iter().map(|key| async move { self.unpark(key).await });
+            let answers = keys.into_iter().map(|key| async move { node.of(&key).unpark(key).await });
             let mut answers = stream::iter(answers).buffer_unordered(WINDOW);
             while let Some(answer) = answers.next().await {
                 match answer {

@@ -1,25 +1,22 @@
 //! Waiting notifications: how to drop them.
 
-use std::time::Duration;
-
-use super::{Node, Shard};
+use super::Operator;
 use crate::api::listing::WaitingNotification;
+use crate::api::node::Shard;
+use crate::api::node::calls::AGAIN;
 use crate::error::Error;
 use crate::model::id::{IdError, JobKey};
 use crate::store::{DropNotifications, Refusal, StoreError};
 
-/// The pause before the store is asked again.
-const AGAIN: Duration = Duration::from_millis(50);
-
-impl Node {
+impl Operator {
     /// Drops the oldest notifications of a job, up to and including this one, and returns how many still wait.
     /// Notifications keep their order, so use this for a job that cannot take one of them. The owner may still
     /// deliver those that it already holds.
     ///
     /// ```no_run
-    /// # async fn example(node: &tenure_pool::Node) -> Result<(), tenure_pool::Error> {
-    /// if let Some(oldest) = node.inspect().notifications("acme").await?.first() {
-    ///     node.drop_notifications("acme", oldest).await?;
+    /// # async fn example(feeds: tenure_pool::Operator) -> Result<(), tenure_pool::Error> {
+    /// if let Some(oldest) = feeds.inspect().notifications("acme").await?.first() {
+    ///     feeds.drop_notifications("acme", oldest).await?;
     /// }
     /// # Ok(())
     /// # }
@@ -39,7 +36,7 @@ impl Node {
         K::Error: Into<IdError>,
     {
         let key = key.try_into().map_err(Into::into)?;
-        self.of(&key).drop_notifications(key, through).await
+        self.node().await?.of(&key).drop_notifications(key, through).await
     }
 }
 
