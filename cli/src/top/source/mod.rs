@@ -25,7 +25,7 @@ use super::model::Msg;
 use super::picture::{Chain, Counts, Explained, Happening, Picture, Said, Wanted, Worker};
 use crate::out::shown;
 use crate::view::events::cause;
-use crate::view::explain::{remedy, tone};
+use crate::view::explain::tone;
 
 /// The most time that a read may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -186,7 +186,7 @@ fn explained(seen: &Explanation) -> Explained {
         text: seen.to_string(),
         tone: tone(&seen.verdict),
         paused: seen.paused.is_some(),
-        remedy: remedy(seen),
+        remedy: seen.remedy(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a key's job is where it is: a pure function of what the store knows at one moment.
 
 pub(crate) mod pool;
+mod remedy;
 mod text;
 
 use std::time::{Duration, SystemTime};

@@ -897,3 +897,15 @@ fn a_job_that_had_a_worker_before_says_why_it_is_here() {
     let explained = explain(key(), None, job("R|41|3", 1, 2, 10 * S, 0), &one(), &Settings::default());
     assert!(!explained.to_string().contains("because"), "{explained}");
 }
+
+#[test]
+fn a_job_that_waits_for_a_person_comes_with_a_remedy() {
+    let seen = |record, attempts| {
+        let key = JobKey::new("acme eu").unwrap();
+        explain(key, None, job(record, attempts, 2, 10 * S, 0), &one(), &Settings::default())
+    };
+    let parked = seen("P||3", 2).remedy();
+    let advice = "mend the cause, then `tenure retry 'acme eu'`; or `tenure stop 'acme eu'`";
+    assert_eq!(parked.as_deref(), Some(advice));
+    assert_eq!(seen("R|41|3", 1).remedy(), None);
+}
