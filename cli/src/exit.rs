@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use serde_json::json;
-use tenure_pool::{AskError, DispatchError, Error, IdError, NotHandled};
+use tenure_pool::error::{IdError, NotHandled};
+use tenure_pool::{AskError, DispatchError, Error};
 
 use crate::journal;
 
@@ -235,7 +236,7 @@ fn code_of_dispatch(error: &DispatchError) -> Code {
 
 #[cfg(test)]
 mod tests {
-    use tenure_pool::StoreError;
+    use tenure_pool::error::StoreError;
 
     use super::*;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
-use tenure_pool::{Error, JobKey, Operator, Steer};
+use tenure_pool::operate::Steer;
+use tenure_pool::{Error, JobKey, Operator};
 
 /// How many jobs are under way at a time: as many as one step of the pool takes.
 const WINDOW: usize = 128;

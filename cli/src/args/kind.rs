@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tenure_pool::EventKind;
+use tenure_pool::event::EventKind;
 
 /// A kind, by its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tenure_pool::{WorkerId, WorkerInfo};
+use tenure_pool::WorkerId;
+use tenure_pool::inspect::WorkerInfo;
 
 /// A worker by its id, or a node by its name. With several shards, `SHARD:ID` names the entry of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]

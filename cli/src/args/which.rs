@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use globset::{GlobBuilder, GlobMatcher};
-use tenure_pool::{JobInfo, JobState, WorkerId, WorkerInfo};
+use tenure_pool::inspect::WorkerInfo;
+use tenure_pool::{JobInfo, JobState, WorkerId};
 
 use super::named::Named;
 use super::time;

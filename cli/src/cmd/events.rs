@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use futures::TryStreamExt;
-use tenure_pool::{Error, Event, EventCursor, Inspector, JobKey, Verdict};
+use tenure_pool::event::{Event, EventCursor};
+use tenure_pool::inspect::Verdict;
+use tenure_pool::{Error, Inspector, JobKey};
 
 use super::Session;
 use crate::args::{KeyArg, KindArg, number, time};

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use futures::StreamExt;
-use tenure_pool::{Explanation, Inspector, JobKey, JobState, Verdict};
+use tenure_pool::inspect::{Explanation, Verdict};
+use tenure_pool::{Inspector, JobKey, JobState};
 
 use super::watch::Watch;
 use super::{Session, ticket};

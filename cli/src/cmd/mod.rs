@@ -32,7 +32,9 @@ mod wait;
 mod watch;
 
 use clap::Subcommand;
-use tenure_pool::{DispatchId, IdError, JobKey, NodeName, Ticket};
+use tenure_pool::error::IdError;
+use tenure_pool::id::{DispatchId, NodeName};
+use tenure_pool::{JobKey, Ticket};
 
 pub(crate) use self::line::Cli;
 use crate::act::How;

@@ -1,6 +1,6 @@
 //! The node that a name or a worker means.
 
-use tenure_pool::WorkerInfo;
+use tenure_pool::inspect::WorkerInfo;
 
 use crate::args::Named;
 use crate::exit::{Code, Failure};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use tenure_pool::{Inspector, NodeStatus};
+use tenure_pool::Inspector;
+use tenure_pool::inspect::NodeStatus;
 
 use super::Session;
 use crate::args::{Steer, number, time};

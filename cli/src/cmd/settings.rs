@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use tenure_pool::SettingInfo;
+use tenure_pool::setting::SettingInfo;
 
 use super::Session;
 use crate::args::{Steer, time};

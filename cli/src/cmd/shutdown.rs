@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tenure_pool::{PoolPhase, ShardState};
+use tenure_pool::inspect::{PoolPhase, ShardState};
 
 use super::Session;
 use crate::args::{Steer, time};

@@ -43,7 +43,7 @@ impl Simulate {
                 return Err(Failure::new(Code::NotFound, format!("there is no {named}")));
             }
         }
-        let goes = |worker: &tenure_pool::WorkerInfo| remove.iter().any(|named| named.means(worker));
+        let goes = |worker: &tenure_pool::inspect::WorkerInfo| remove.iter().any(|named| named.means(worker));
         let forecast = forecast(&pool, &workers, goes, add).await?;
         let is_above = max_moves.is_some_and(|most| forecast.moves_percent > most);
         if session.out.format.is_data() {

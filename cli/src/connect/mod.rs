@@ -6,7 +6,8 @@ mod session;
 use std::env;
 use std::time::Duration;
 
-use tenure_pool::{Client, Error, Inspector, Node, Operator, StoreError};
+use tenure_pool::error::StoreError;
+use tenure_pool::{Client, Error, Inspector, Node, Operator};
 use tokio::time::{Instant, sleep, timeout};
 
 use self::contexts::{Context, Contexts, without_password};

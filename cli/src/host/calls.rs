@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tenure_pool::{AskError, DispatchError, Error, JobInfo, JobKey, JobSpec, Node, NotSaved, RestartPolicy};
+use tenure_pool::error::NotSaved;
+use tenure_pool::{AskError, DispatchError, Error, JobInfo, JobKey, JobSpec, Node, RestartPolicy};
 use tokio::time::timeout;
 
 use super::link::CALLS;

@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_pool::{
-    Ask, BoxError, Job, JobEnd, JobHandler, JobKey, NewPayload, Node, NotYet, Restart, Start, StopReason,
-    Token,
-};
+use tenure_pool::job::{NewPayload, NotYet, Restart};
+use tenure_pool::{Ask, BoxError, Job, JobEnd, JobHandler, JobKey, Node, Start, StopReason, Token};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 

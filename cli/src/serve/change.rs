@@ -11,7 +11,8 @@ use axum::http::StatusCode;
 use futures::StreamExt;
 use serde::Deserialize;
 use serde_json::json;
-use tenure_pool::{Cursor, Error, JobKey, Operator, WorkerInfo};
+use tenure_pool::inspect::{Cursor, WorkerInfo};
+use tenure_pool::{Error, JobKey, Operator};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 

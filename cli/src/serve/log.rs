@@ -6,7 +6,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tenure_pool::{Event, EventCursor, EventPage, Inspector};
+use tenure_pool::Inspector;
+use tenure_pool::event::{Event, EventCursor, EventPage};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 

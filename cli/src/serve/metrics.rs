@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::Uri;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use tenure_pool::{MemberState, PoolPhase};
+use tenure_pool::inspect::{MemberState, PoolPhase};
 
 use super::ask::Params;
 use super::problem::Problem;

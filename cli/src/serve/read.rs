@@ -9,7 +9,8 @@ use axum::http::Uri;
 use axum::{Extension, Json};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tenure_pool::{EventKind, MemberState, Overview, PoolPhase, ShardState};
+use tenure_pool::event::EventKind;
+use tenure_pool::inspect::{MemberState, Overview, PoolPhase, ShardState};
 use tokio::time::timeout;
 
 use super::App;
@@ -206,7 +207,7 @@ pub(super) async fn simulate(State(app): Shared, uri: Uri) -> Answer {
     if let Some(named) = remove.iter().find(|named| !workers.iter().any(|worker| named.means(worker))) {
         return Err(Problem::absent(format!("there is no {named}")));
     }
-    let goes = |worker: &tenure_pool::WorkerInfo| remove.iter().any(|named| named.means(worker));
+    let goes = |worker: &tenure_pool::inspect::WorkerInfo| remove.iter().any(|named| named.means(worker));
     let late = || Problem::redis("the jobs could not be looked at in time");
     let made = timeout(FORECAST, forecast(pool, &workers, goes, add)).await.map_err(|_| late())?;
     document(&made?)
@@ -284,7 +285,7 @@ pub(super) async fn event_list(State(app): Shared, uri: Uri) -> Answer {
     let from = since.and_then(|since| SystemTime::now().checked_sub(since));
     let log = app.log.up_to_date().await?;
     let kept = log.borrow();
-    let is_meant = |event: &tenure_pool::Event| {
+    let is_meant = |event: &tenure_pool::event::Event| {
         from.is_none_or(|from| event.at >= from)
             && (kinds.is_empty() || kinds.contains(&KindArg(event.kind)))
             && key.as_ref().is_none_or(|key| event.keys.contains(key))

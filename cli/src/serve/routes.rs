@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::json;
-use tenure_pool::PoolPhase;
+use tenure_pool::inspect::PoolPhase;
 
 use super::problem::Problem;
 use super::read::{Shared, phase};

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tenure_pool::{Cursor, Inspector, JobInfo, JobKey, WorkerId, WorkerInfo};
+use tenure_pool::inspect::{Cursor, WorkerInfo};
+use tenure_pool::{Inspector, JobInfo, JobKey, WorkerId};
 use tokio::time::Instant;
 
 use super::problem::Problem;

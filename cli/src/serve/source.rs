@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures::{StreamExt, TryFutureExt};
 use serde_json::{Value, json};
 use tenure_jobs::{Error as JobsError, Figures as QueueFigures, Inspector as Queues, StoreError};
-use tenure_pool::{Client, Inspector, JobInfo, MemberState, RingView, ScheduleInfo, Settings, ShardState};
+use tenure_pool::inspect::{MemberState, RingView, ScheduleInfo, ShardState};
+use tenure_pool::{Client, Inspector, JobInfo, Settings};
 use tokio::time::{Instant, timeout};
 
 use super::drains::{Drain, Drains};

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenure_pool::{EventKind, JobKey, JobState, MemberState, PoolPhase};
+use tenure_pool::event::EventKind;
+use tenure_pool::inspect::{MemberState, PoolPhase};
+use tenure_pool::{JobKey, JobState};
 
 use super::key::Key;
 use super::model::{Called, Effect, Model, Msg};

@@ -4,7 +4,9 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tenure_pool::{Cause, Event, EventKind, Explanation, JobKey};
+use tenure_pool::JobKey;
+use tenure_pool::event::{Event, EventKind};
+use tenure_pool::inspect::{Cause, Explanation};
 
 use crate::out::when::{as_stamp, since, stamp};
 use crate::out::{Cell, Column, Row, Tone, shown};

@@ -1,7 +1,7 @@
 //! Why a job is where it is, as it is shown.
 
 use serde_json::{Map, Value, json};
-use tenure_pool::{Explanation, Verdict};
+use tenure_pool::inspect::{Explanation, Verdict};
 
 use crate::out::{Tone, shown, when};
 

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure_pool::{
-    Error, Inspector, JobKey, MemberState, NodeStatus, Overview, RingView, WorkerId, WorkerInfo,
-};
+use tenure_pool::inspect::{MemberState, NodeStatus, Overview, RingView, WorkerInfo};
+use tenure_pool::{Error, Inspector, JobKey, WorkerId};
 
 use crate::out::when::{brief, millis};
 use crate::out::{Cell, Column, Row, Tone, shown};
@@ -128,7 +127,7 @@ pub(crate) fn places(
     rings: &[RingView],
     workers: &[WorkerInfo],
     key: Option<&JobKey>,
-) -> Result<Vec<Seat>, tenure_pool::IdError> {
+) -> Result<Vec<Seat>, tenure_pool::error::IdError> {
     let node = |shard: usize, id: WorkerId| {
         let found = workers.iter().find(|worker| worker.shard == shard && worker.id == id);
         found.map(|worker| worker.node.clone())

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use futures::{Stream, StreamExt, stream};
 use serde::Serialize;
-use tenure_pool::{Cause, Error, Inspector, JobInfo, JobState, Why};
+use tenure_pool::inspect::{Cause, Why};
+use tenure_pool::{Error, Inspector, JobInfo, JobState};
 
 use crate::args::Which;
 use crate::out::when::{as_maybe_stamp, as_stamp, brief, since};
@@ -186,7 +187,7 @@ pub(crate) async fn meant<'a>(
     let all = if which.worker.is_none() && which.node.is_none() {
         pool.job_stream().left_stream()
     } else {
-        let is_meant = |worker: &tenure_pool::WorkerInfo| {
+        let is_meant = |worker: &tenure_pool::inspect::WorkerInfo| {
             which.worker.is_none_or(|wanted| wanted.is(worker))
                 && which.node.as_ref().is_none_or(|node| worker.node == *node)
         };
@@ -203,7 +204,7 @@ pub(crate) async fn meant<'a>(
 /// The jobs of a worker, page by page.
 fn of_worker(
     pool: &Inspector,
-    worker: tenure_pool::WorkerInfo,
+    worker: tenure_pool::inspect::WorkerInfo,
 ) -> impl Stream<Item = Result<JobInfo, Error>> {
     let pages = stream::unfold(Some(None), move |after| {
         let worker = worker.clone();

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use serde::Serialize;
-use tenure_pool::{Cause, Inspector, JobInfo, JobState, MemberState, RingView, WorkerId, WorkerInfo};
+use tenure_pool::inspect::{Cause, MemberState, RingView, WorkerInfo};
+use tenure_pool::{Inspector, JobInfo, JobState, WorkerId};
 
 use super::fleet::percent;
 use crate::exit::Failure;

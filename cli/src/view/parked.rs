@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use serde::Serialize;
-use tenure_pool::ParkedJob;
+use tenure_pool::inspect::ParkedJob;
 
 use crate::out::shown;
 use crate::out::when::as_stamp;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tenure_pool::{ScheduleInfo, ScheduleKind};
+use tenure_pool::inspect::{ScheduleInfo, ScheduleKind};
 
 use crate::out::when::{as_stamp, brief, stamp};
 use crate::out::{Cell, Column, Row, Tone};

@@ -1,7 +1,7 @@
 //! The settings of a pool, as they are shown.
 
 use serde::Serialize;
-use tenure_pool::SettingInfo;
+use tenure_pool::setting::SettingInfo;
 
 use crate::out::{Cell, Column, Row, Tone};
 

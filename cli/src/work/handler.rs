@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::process::Pid;
-use tenure_pool::{Ask, BoxError, Job, JobEnd, JobHandler, JobKey, Node, NotYet, Start, Token};
+use tenure_pool::job::NotYet;
+use tenure_pool::{Ask, BoxError, Job, JobEnd, JobHandler, JobKey, Node, Start, Token};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use snapbox::cmd::{Command, OutputAssert};
-use tenure_pool::{Client, Node, NodeBuilder, WorkerInfo};
+use tenure_pool::inspect::WorkerInfo;
+use tenure_pool::{Client, Node, NodeBuilder};
 use tenure_testing::RedisServer;
 
 pub(crate) use super::workers::{PATIENCE, add_worker};

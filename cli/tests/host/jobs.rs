@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_pool::{AskError, JobSpec, JobState, NotHandled, RestartPolicy};
+use tenure_pool::error::NotHandled;
+use tenure_pool::{AskError, JobSpec, JobState, RestartPolicy};
 use tenure_testing::eventually;
 
 use super::world::{PATIENCE, World, python, raw};

@@ -1,7 +1,7 @@
 //! The server takes what the description lets a caller send, and refuses the rest with status 400.
 
 use serde_json::{Value, json};
-use tenure_pool::EventKind;
+use tenure_pool::event::EventKind;
 
 use super::schema::fits;
 use super::world::World;

@@ -4,7 +4,8 @@ use std::process::{Output, Stdio};
 use std::time::Instant;
 
 use rustix::process::{Signal, kill_process};
-use tenure_pool::{MemberState, Node};
+use tenure_pool::Node;
+use tenure_pool::inspect::MemberState;
 use tenure_testing::{Data, Proxy, eventually};
 use tokio::process::Child;
 

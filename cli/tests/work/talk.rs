@@ -3,7 +3,8 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use tenure_pool::{AskError, JobKey, JobSpec, JobState, NotHandled, RestartPolicy};
+use tenure_pool::error::NotHandled;
+use tenure_pool::{AskError, JobKey, JobSpec, JobState, RestartPolicy};
 use tenure_testing::eventually;
 
 use super::world::{PATIENCE, SCRIPT, World, signal};

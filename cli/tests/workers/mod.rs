@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_pool::{BoxError, Job, Node, WorkerInfo};
+use tenure_pool::inspect::WorkerInfo;
+use tenure_pool::{BoxError, Job, Node};
 use tenure_testing::eventually;
 
 /// Long enough for everything on the slowest machine.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use tenure_examples::PATIENCE;
-use tenure_pool::{Client, CloseReport, Job, MemberState, Node, NodeBuilder, WorkerInfo};
+use tenure_pool::inspect::{MemberState, WorkerInfo};
+use tenure_pool::{Client, CloseReport, Job, Node, NodeBuilder};
 use tenure_testing::history::{Event, Expect, History, check};
 use tenure_testing::{ChildProcess, Endpoint, Failure, end_with_parent, within};
 
@@ -72,7 +73,7 @@ async fn story() -> Result<()> {
         services.push(service);
         let is_up = |worker: &WorkerInfo| worker.node == name && worker.state == MemberState::Up;
         within(PATIENCE, "a service's worker", async || {
-            caller.inspect().workers().await.unwrap().iter().any(is_up)
+            caller.inspect().workers().await.is_ok_and(|workers| workers.iter().any(is_up))
         })
         .await?;
     }

@@ -47,8 +47,8 @@ async fn main() -> Result<()> {
     office.notify("oslo", "snow").await?;
     hear(&mut field).await;
     println!("oslo was dispatched with {:?}", text(office.inspect().payload("oslo").await?.as_ref()));
+    let workers = office.inspect().workers().await?;
     for job in office.inspect().jobs().await? {
-        let workers = office.inspect().workers().await.unwrap();
         let owner = workers.iter().find(|worker| Some(worker.id) == job.owner);
         println!("  {}: {:?} on {}", job.key, job.state, owner.map_or("no node", |worker| &worker.node));
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use tempfile::TempDir;
-use tenure_pool::{JobState, MemberState, Node};
+use tenure_pool::inspect::MemberState;
+use tenure_pool::{JobState, Node};
 use tenure_testing::history::{Expect, History, check};
 use tenure_testing::{ChildProcess, RedisServer, within};
 use tokio::time::sleep;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::{Backend, CloseReport, Error, Node};
+use tenure_pool::node::Backend;
+use tenure_pool::{CloseReport, Error, Node};
 use tenure_testing::history::History;
 
 use super::handler::FeedHandler;

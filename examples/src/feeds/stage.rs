@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tenure_connection::Client;
-use tenure_pool::{Backend, MemoryStore, Node};
+use tenure_pool::node::Backend;
+use tenure_pool::{MemoryStore, Node};
 use tenure_testing::{ChildProcess, Endpoint};
 use tokio::time::timeout;
 

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_pool::{JobInfo, JobState, MemberState, WorkerInfo};
+use tenure_pool::inspect::{MemberState, WorkerInfo};
+use tenure_pool::{JobInfo, JobState};
 
 use super::stats::Stats;
 

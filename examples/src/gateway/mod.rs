@@ -26,7 +26,8 @@ pub mod trial;
 pub mod verdict;
 
 use axum::http::{HeaderMap, HeaderValue, Uri};
-use tenure_pool::{IdError, JobKey};
+use tenure_pool::JobKey;
+use tenure_pool::error::IdError;
 
 /// The pool of the tenants.
 const POOL: &str = "tenants";

@@ -55,7 +55,7 @@ pub struct WorkerJobs {
     pub state: MemberState,
     /// Its jobs: assigned, running and stopping ones.
     pub jobs: u64,
-    /// Its [capacity](crate::AddWorker::capacity), for its jobs in all shards together. `None` if it takes all that it is
+    /// Its [capacity](crate::node::AddWorker::capacity), for its jobs in all shards together. `None` if it takes all that it is
     /// given, and before its node has said it with a renewal.
     pub capacity: Option<u32>,
     /// How long ago it renewed its lease. `None` if it has not yet.

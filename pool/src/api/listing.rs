@@ -112,7 +112,7 @@ pub struct WorkerInfo {
     pub state: MemberState,
     /// Its slot of the ring.
     pub slot: Option<u32>,
-    /// The text that its owner gave it ([`AddWorker::meta`](crate::AddWorker::meta)), or empty.
+    /// The text that its owner gave it ([`AddWorker::meta`](crate::node::AddWorker::meta)), or empty.
     pub meta: String,
     /// The level of its node ([`Operator::level`](crate::Operator::level)).
     pub level: u32,

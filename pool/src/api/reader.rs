@@ -40,7 +40,8 @@ pub(crate) struct Reader {
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("shards", &self.stores.len()).finish()
+        let (shards, patience) = (self.stores.len(), &self.patience);
+        f.debug_struct("Reader").field("shards", &shards).field("patience", patience).finish()
     }
 }
 

@@ -48,7 +48,7 @@ impl Ask {
         typed::decode(Some(T::TYPE), self.body())
     }
 
-    /// The id of the ask: that of its caller ([`AskOwner::id`](crate::AskOwner::id)), or one that the node gave it. An
+    /// The id of the ask: that of its caller ([`AskOwner::id`](crate::node::AskOwner::id)), or one that the node gave it. An
     /// idempotent ask has the same id each time that it comes.
     pub fn id(&self) -> &str {
         &self.asked.name
@@ -90,7 +90,7 @@ impl Ask {
         self.say(Said::Refused(words.into()));
     }
 
-    /// Says that this handler takes no asks: its caller hears [`NotHandled::TakesNone`](crate::NotHandled::TakesNone).
+    /// Says that this handler takes no asks: its caller hears [`NotHandled::TakesNone`](crate::error::NotHandled::TakesNone).
     pub fn unhandled(self) {
         self.say(Said::Unhandled);
     }
@@ -98,7 +98,7 @@ impl Ask {
     /// Sends it to the job's next owner: this one has done nothing with it, and cannot. So says a handler that finds its
     /// fencing token refused, or that is about to end. The asker looks for the owner again, after a pause of 5 to 250 ms, until
     /// its deadline. While the job is still here, the ask comes here again. Its caller hears that it was
-    /// [not handled](crate::NotHandled::Late) where nobody answers in time.
+    /// [not handled](crate::error::NotHandled::Late) where nobody answers in time.
     pub fn moved(self) {
         self.say(Said::Moved);
     }

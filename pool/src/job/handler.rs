@@ -78,7 +78,7 @@ impl fmt::Debug for Start {
 /// While all threads of the runtime are blocked, no handler is told anything. Their jobs keep their leases and are
 /// neither aborted nor moved, unless they have a [progress timeout](crate::JobSpec::progress_timeout); they go on when
 /// a thread is free again. If a lease is lost meanwhile, the pool cannot
-/// end them: [`FencePolicy`](crate::FencePolicy) says what happens then.
+/// end them: [`FencePolicy`](crate::node::FencePolicy) says what happens then.
 ///
 /// Nothing of a job may run any more after `stop` has returned, or after a start that did not succeed: another worker
 /// may begin the job at once.
@@ -124,7 +124,7 @@ pub trait JobHandler: Send + Sync + 'static {
     }
 
     /// Takes a notification. Each comes at least once, in the order in which they arrived. An error or a panic is
-    /// logged, and the notification counts as delivered. The error [`NotYet`](crate::NotYet) refuses it for now: it
+    /// logged, and the notification counts as delivered. The error [`NotYet`](crate::job::NotYet) refuses it for now: it
     /// comes again after a pause, before any later one. When the job's cancellation fires, undelivered ones go to the
     /// next owner.
     ///
@@ -153,7 +153,7 @@ pub trait JobHandler: Send + Sync + 'static {
     /// timeout. Until then `job` has its former payload.
     ///
     /// An error or a panic is logged. The job is then stopped, with [`StopReason::Updated`], and starts again with the new
-    /// payload. The error [`Restart`](crate::Restart) does the same and is not logged. Without this method each update does that.
+    /// payload. The error [`Restart`](crate::job::Restart) does the same and is not logged. Without this method each update does that.
     /// Be ready for `stop` after a half-done update.
     ///
     /// A call that takes longer than [`start_timeout`](crate::NodeBuilder::start_timeout), counted from when the worker has

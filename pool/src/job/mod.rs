@@ -1,11 +1,13 @@
-//! A job as users write it and see it: `spec` describes it, `handler` runs it, `plan` makes many, and [`Job`] is the one
-//! that a handler is given, with its lease's `guard`.
+//! A job as users write it and see it: its payload, its checkpoint, its end.
+// `spec` describes a job, `handler` runs it, `plan` makes many, and `Job` is the one that a handler is given, with its
+// lease's `guard`.
 
 pub(crate) mod asking;
 pub(crate) mod checkpoint;
 pub(crate) mod guard;
 pub(crate) mod handler;
 pub(crate) mod handover;
+mod listening;
 pub(crate) mod payload;
 pub(crate) mod plan;
 pub(crate) mod serving;
@@ -23,19 +25,25 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+pub use self::checkpoint::{Checkpointed, Saving};
+pub use self::payload::NewPayload;
+pub use self::serving::Serving;
+pub use self::typed::DecodeError;
+pub use self::verdict::{NotYet, Restart};
+pub use crate::model::trace::TraceContext;
+
 use self::asking::{Ask, Asks};
-use self::checkpoint::{Checkpointed, Savers, Saving, Slot};
+use self::checkpoint::{Savers, Slot};
 use self::guard::LeaseGuard;
 use self::handover::Handover;
-use self::payload::{NewPayload, Present};
-use self::typed::{DecodeError, Payload};
+use self::payload::Present;
+use self::typed::Payload;
 use crate::clock;
 use crate::core::time::Time;
 use crate::error::BoxError;
 use crate::model::id::{DispatchId, JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::stop::StopReason;
-use crate::model::trace::TraceContext;
 use crate::model::unsaved::NotSaved;
 use crate::model::wire::{Opened, ProgressTimeout};
 use crate::store::Checkpoint;
@@ -220,7 +228,7 @@ impl Job {
         self.shared.attempts
     }
 
-    /// How often the handler has refused the notification that it is being given ([`NotYet`](crate::NotYet)), since the
+    /// How often the handler has refused the notification that it is being given ([`NotYet`]), since the
     /// job was begun here. It counts to 65,535.
     pub fn refusals(&self) -> u32 {
         self.shared.refusals.load(Ordering::Relaxed) & REFUSALS_MAX
@@ -451,28 +459,11 @@ impl Job {
     pub(crate) fn has_withdrawn(&self) -> bool {
         self.shared.hearing.get().is_some_and(|hearing| hearing.notes.has_withdrawn())
     }
-
-    /// Notifications may be taken until the returned value is dropped.
-    pub(crate) fn listening(&self) -> Listening {
-        Listening(self.clone())
-    }
 }
 
 /// When a job with this progress timeout last made progress, if its time begins now. 0 for a job without one.
 fn progress_from_now(timeout: Option<Duration>) -> u64 {
     timeout.map_or(0, |_| clock::now().0.max(1))
-}
-
-/// Withdraws notifications, asks and payloads that nobody took, when the job's future has ended.
-pub(crate) struct Listening(Job);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let Hearing { notes, asks, updates, .. } = self.0.hearing();
-        notes.close();
-        asks.close();
-        updates.close();
-    }
 }
 
 impl fmt::Debug for Job {

@@ -71,7 +71,8 @@ impl Error for JobEnd {}
 /// use std::time::Duration;
 ///
 /// use bytes::Bytes;
-/// use tenure_pool::{BoxError, Job, JobHandler, NotYet, Start};
+/// use tenure_pool::job::NotYet;
+/// use tenure_pool::{BoxError, Job, JobHandler, Start};
 ///
 /// struct Bookings;
 ///
@@ -137,7 +138,8 @@ impl Error for NotYet {
 /// [`JobHandler::update`](crate::JobHandler::update). Unlike other errors it is not logged.
 ///
 /// ```
-/// use tenure_pool::{BoxError, Job, JobHandler, NewPayload, Restart, Start};
+/// use tenure_pool::job::{NewPayload, Restart};
+/// use tenure_pool::{BoxError, Job, JobHandler, Start};
 ///
 /// struct Feeds;
 ///

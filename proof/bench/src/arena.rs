@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use redis::aio::MultiplexedConnection;
-use tenure_pool::{JobInfo, JobSpec, JobState, MemberState, Node};
+use tenure_pool::inspect::MemberState;
+use tenure_pool::{JobInfo, JobSpec, JobState, Node};
 use tenure_testing::{RedisServer, within};
 
 use crate::Error;

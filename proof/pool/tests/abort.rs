@@ -6,7 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tenure_pool::{Client, FencePolicy, Job, Node};
+use tenure_pool::node::FencePolicy;
+use tenure_pool::{Client, Job, Node};
 use tenure_testing::{ChildProcess, Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -12,9 +12,9 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
+use tenure_pool::job::{NewPayload, NotYet, TraceContext};
 use tenure_pool::{
-    BoxError, Job, JobEnd, JobHandler, MemoryStore, NewPayload, Node, NodeBuilder, NotYet, Plan, Start,
-    StopReason, Tick, TraceContext,
+    BoxError, Job, JobEnd, JobHandler, MemoryStore, Node, NodeBuilder, Plan, Start, StopReason, Tick,
 };
 use tenure_testing::eventually;
 use tracing::span::{Attributes, Id};

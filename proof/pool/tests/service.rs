@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
-use tenure_pool::{Backend, Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
+use tenure_pool::node::Backend;
+use tenure_pool::{Client, CloseReport, Error, Job, JobHandler, JobState, MemoryStore, Node};
 use tenure_testing::{ChildProcess, RedisServer, eventually};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
@@ -146,7 +147,7 @@ async fn a_second_signal_drops_everything_at_once() {
             .await
             .unwrap()
             .iter()
-            .all(|worker| worker.state == tenure_pool::MemberState::Draining)
+            .all(|worker| worker.state == tenure_pool::inspect::MemberState::Draining)
     })
     .await;
     // The same signal once more, as from a supervisor that sends it to the process and to its group.

@@ -79,6 +79,10 @@ fn crates() -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
+/// The most public methods of a node, and the most public names in the root of the pool's crate.
+const METHODS: usize = 40;
+const NAMES: usize = 50;
+
 fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -202,8 +206,10 @@ fn a_public_type_may_grow_or_is_listed() {
     {
         let sources = workspace.join(part).join("src");
         // Users of the pool take the protocol's types from the pool.
-        let exporting = if part == "protocol" { "pool" } else { part };
-        let exported = fs::read_to_string(workspace.join(exporting).join("src/lib.rs")).unwrap();
+        let exporting = workspace.join(if part == "protocol" { "pool" } else { part }).join("src");
+        let mut exported = fs::read_to_string(exporting.join("lib.rs")).unwrap();
+        let jobs = fs::read_to_string(exporting.join("job/mod.rs")).unwrap_or_default();
+        exported.extend(jobs.lines().filter(|line| line.starts_with("pub ")));
         for file in files_under(&sources) {
             let text = fs::read_to_string(&file).unwrap();
             for (name, may_grow) in shapes(&text) {
@@ -262,6 +268,53 @@ local head, refusal = guard(",
     reads.sort();
     assert!(steps.len() > 30, "{} scripts were seen", steps.len());
     assert_eq!(unguarded, reads);
+}
+
+/// The names that the root of a crate shows to its users, and what is too hard to count there.
+fn root_names(root: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut names, mut uncounted) = (Vec::new(), Vec::new());
+    for item in root.split_inclusive([';', '{']) {
+        let is_shown = !item.contains("doc(hidden)");
+        let Some(declared) = item.lines().find_map(|line| line.strip_prefix("pub ")).filter(|_| is_shown)
+        else {
+            continue;
+        };
+        match declared.split_once(' ') {
+            Some(("mod", name)) => names.push(name.trim_end_matches([' ', ';', '{'])),
+            Some(("use", path)) if !path.ends_with('{') && !path.contains('*') => {
+                names.push(path.trim_end_matches(';').rsplit("::").next().unwrap());
+            }
+            Some(("use", path)) if path.ends_with('{') => {
+                let list = root[root.find(item).unwrap() + item.len()..].split('}').next().unwrap();
+                names.extend(list.split(',').map(str::trim).filter(|name| !name.is_empty()));
+            }
+            _ => uncounted.push(declared),
+        }
+    }
+    (names, uncounted)
+}
+
+#[test]
+fn the_public_face_fits_one_screen() {
+    let sources = workspace().join("pool/src");
+    let root = fs::read_to_string(sources.join("lib.rs")).unwrap();
+    let (names, uncounted) = root_names(&root);
+    assert_eq!(uncounted, Vec::<&str>::new(), "these are neither a name nor a module");
+    assert!(names.len() > 20 && names.contains(&"Node") && names.contains(&"inspect"), "{names:?}");
+    assert!(names.len() <= NAMES, "{} names: {names:?}", names.len());
+    let (mut methods, mut borrowed) = (Vec::new(), Vec::new());
+    for file in files_under(&sources.join("api")) {
+        let text = fs::read_to_string(&file).unwrap();
+        let blocks = text.split("\nimpl Node {\n").skip(1);
+        let lines = blocks.flat_map(|block| block.split("\n}\n").next().unwrap().lines());
+        let shown = lines.filter_map(|line| line.strip_prefix("    pub "));
+        let named = shown.filter_map(|line| line.split_once("fn ")).map(|(_, rest)| rest.to_owned());
+        methods.extend(named.map(|rest| rest.split(['(', '<']).next().unwrap().to_owned()));
+        borrowed.extend(text.lines().filter(|line| line.contains("Deref for Node")).map(str::to_owned));
+    }
+    assert!(methods.len() > 20 && methods.contains(&"dispatch".to_owned()), "{methods:?}");
+    assert!(methods.len() <= METHODS, "{} methods: {methods:?}", methods.len());
+    assert_eq!(borrowed, Vec::<String>::new(), "a node shows the methods of another type");
 }
 
 #[test]

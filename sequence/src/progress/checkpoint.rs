@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tenure_pool::{Job, NotSaved};
+use tenure_pool::Job;
+use tenure_pool::error::NotSaved;
 
 use crate::error::ProgressError;
 use crate::progress::Progress;

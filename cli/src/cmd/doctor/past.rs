@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use tenure_pool::{Event, EventKind};
+use tenure_pool::event::{Event, EventKind};
 
 use super::{Finding, Unit};
 use crate::out::{shown, when};

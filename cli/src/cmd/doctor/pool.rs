@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
-use tenure_pool::{
-    Error, Figures, Inspector, JobState, MemberState, PoolPhase, Settings, ShardState, Verdict, WorkerInfo,
-};
+use tenure_pool::inspect::{Figures, MemberState, PoolPhase, ShardState, Verdict, WorkerInfo};
+use tenure_pool::{Error, Inspector, JobState, Settings};
 
 use super::super::events::Found;
 use super::{Finding, Unit, past};

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use tenure_pool::{EventCursor, EventKind, Inspector, WorkerId, WorkerInfo};
+use tenure_pool::event::{EventCursor, EventKind};
+use tenure_pool::inspect::WorkerInfo;
+use tenure_pool::{Inspector, WorkerId};
 
 use crate::exit::{Code, Failure};
 use crate::out::progress::Progress;

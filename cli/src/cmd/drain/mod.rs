@@ -5,7 +5,7 @@ mod leaving;
 use std::time::Duration;
 
 use clap::Args;
-use tenure_pool::WorkerInfo;
+use tenure_pool::inspect::WorkerInfo;
 
 use super::Session;
 use crate::args::{Named, Steer, time};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_pool::MemberState;
+use tenure_pool::inspect::MemberState;
 
 use super::{Id, Model, Screen};
 use crate::top::filter::Filter;

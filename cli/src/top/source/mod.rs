@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
-use tenure_pool::{
-    Error, Event, EventCursor, Explanation, Figures, Inspector, JobKey, NodeStatus, Overview, PoolPhase,
-    RingView, ShardState, WorkerInfo,
+use tenure_pool::event::{Event, EventCursor};
+use tenure_pool::inspect::{
+    Explanation, Figures, NodeStatus, Overview, PoolPhase, RingView, ShardState, WorkerInfo,
 };
+use tenure_pool::{Error, Inspector, JobKey};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 

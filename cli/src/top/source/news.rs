@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_pool::{Event, EventCursor, EventPage, Inspector};
+use tenure_pool::Inspector;
+use tenure_pool::event::{Event, EventCursor, EventPage};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

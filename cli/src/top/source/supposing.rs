@@ -1,6 +1,7 @@
 //! A forecast that grows: some pages of jobs with each picture, and again from the beginning after the last one.
 
-use tenure_pool::{Cursor, Error, Inspector, WorkerInfo};
+use tenure_pool::inspect::{Cursor, WorkerInfo};
+use tenure_pool::{Error, Inspector};
 
 use crate::top::picture::{Simulated, Supposed};
 use crate::view::moves::{Forecast, Tally};

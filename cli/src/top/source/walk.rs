@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use tenure_pool::{Cursor, Error, Inspector, JobInfo, JobKey, JobState, ParkedJob, WorkerInfo};
+use tenure_pool::inspect::{Cursor, ParkedJob, WorkerInfo};
+use tenure_pool::{Error, Inspector, JobInfo, JobKey, JobState};
 
 use crate::top::filter::Filter;
 use crate::top::picture::{Found, Job};

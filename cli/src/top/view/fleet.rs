@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratatui::layout::Rect;
-use tenure_pool::MemberState;
+use tenure_pool::inspect::MemberState;
 
 use super::canvas::{Canvas, Look, number};
 use crate::out::when::brief;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use tenure_pool::{EventKind, MemberState, PoolPhase};
+use tenure_pool::event::EventKind;
+use tenure_pool::inspect::{MemberState, PoolPhase};
 use unicode_width::UnicodeWidthStr;
 
 use super::canvas::{Canvas, number};

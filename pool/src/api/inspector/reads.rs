@@ -329,7 +329,7 @@ impl Inspector {
     ///
     /// ```no_run
     /// # async fn example(pool: tenure_pool::Inspector) -> Result<(), tenure_pool::Error> {
-    /// let page = pool.events(&tenure_pool::EventCursor::default(), 100).await?;
+    /// let page = pool.events(&tenure_pool::event::EventCursor::default(), 100).await?;
     /// for event in page.events {
     ///     println!("{:?} {} {:?} {}", event.at, event.kind.word(), event.keys, event.text);
     /// }

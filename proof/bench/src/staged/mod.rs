@@ -337,7 +337,7 @@ impl Lab {
                 key: key.clone(),
                 token: *token,
                 mode: ReleaseMode::Delete,
-                cause: tenure_pool::Cause::Moved,
+                cause: tenure_pool::inspect::Cause::Moved,
                 delay: Duration::ZERO,
                 tell: None,
                 tell_stopper: None,

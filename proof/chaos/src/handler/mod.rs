@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tenure_pool::{Ask, BoxError, Job, JobHandler, NewPayload, Restart, Start};
+use tenure_pool::job::{NewPayload, Restart};
+use tenure_pool::{Ask, BoxError, Job, JobHandler, Start};
 use tenure_testing::history::{Event, History, boottime_ns};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure_pool::{JobSpec, MemberState, Node};
+use tenure_pool::inspect::MemberState;
+use tenure_pool::{JobSpec, Node};
 use tenure_testing::history::{Entry, History, boottime_ns};
 use tenure_testing::{RedisServer, within};
 

@@ -1,6 +1,7 @@
 //! A key, and the calls of its only user about it.
 
-use tenure_pool::{AskError, DispatchError, Error, JobSpec, Node, NotHandled};
+use tenure_pool::error::NotHandled;
+use tenure_pool::{AskError, DispatchError, Error, JobSpec, Node};
 use tenure_testing::history::{Event, boottime_ns};
 use tokio::time::timeout;
 

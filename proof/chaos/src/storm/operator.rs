@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::StdRng;
-use tenure_pool::{AskError, Error, Node, NotHandled, WorkerInfo};
+use tenure_pool::error::NotHandled;
+use tenure_pool::inspect::WorkerInfo;
+use tenure_pool::{AskError, Error, Node};
 use tenure_testing::history::Event;
 use tenure_testing::{describe, within};
 use tokio::time::sleep;

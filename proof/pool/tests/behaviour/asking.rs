@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
+use tenure_pool::error::NotHandled;
 use tenure_pool::{
-    Ask, AskError, BoxError, DispatchError, Error, Job, JobHandler, JobSpec, Node, NotHandled, Payload,
-    RestartPolicy, Settings, Start, StopReason,
+    Ask, AskError, BoxError, DispatchError, Error, Job, JobHandler, JobSpec, Node, Payload, RestartPolicy,
+    Settings, Start, StopReason,
 };
 use tenure_testing::eventually;
 use tokio::sync::Notify;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_pool::{DispatchError, Error, Figures, JobState, Node, Verdict};
+use tenure_pool::inspect::{Figures, Verdict};
+use tenure_pool::{DispatchError, Error, JobState, Node};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tenure_pool::{BoxError, Job, JobHandler, NotSaved, Payload, RestartPolicy, Settings, Start, StopReason};
+use tenure_pool::error::NotSaved;
+use tenure_pool::{BoxError, Job, JobHandler, Payload, RestartPolicy, Settings, Start, StopReason};
 use tenure_testing::eventually;
 
 use crate::world::{PATIENCE, World, on_both_stores};

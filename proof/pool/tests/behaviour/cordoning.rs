@@ -1,6 +1,8 @@
 //! Cordons: a cordoned node keeps its jobs and gets no new one, also when it is started anew.
 
-use tenure_pool::{DispatchError, Error, Obstacle, Verdict};
+use tenure_pool::error::Obstacle;
+use tenure_pool::inspect::Verdict;
+use tenure_pool::{DispatchError, Error};
 use tenure_testing::eventually;
 
 use crate::world::{PATIENCE, SHORT, World, moved, on_both_stores};

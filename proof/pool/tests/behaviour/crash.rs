@@ -55,7 +55,7 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     let after = world.placed(&b, &keys).await;
     let mut taken: Vec<_> =
         again.inspect().workers().await.unwrap().into_iter().filter(|worker| worker.node == "a").collect();
-    let slots = |workers: &mut Vec<tenure_pool::WorkerInfo>| {
+    let slots = |workers: &mut Vec<tenure_pool::inspect::WorkerInfo>| {
         let mut slots: Vec<_> = workers.iter().map(|worker| worker.slot).collect();
         slots.sort();
         slots

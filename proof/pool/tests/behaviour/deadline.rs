@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_pool::{DispatchError, Error, JobSpec, JobState, Obstacle, Settings, StopReason};
+use tenure_pool::error::Obstacle;
+use tenure_pool::{DispatchError, Error, JobSpec, JobState, Settings, StopReason};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::{AwaitedWorker, Explanation, JobState, PoolShutdown, Verdict};
+use tenure_pool::JobState;
+use tenure_pool::inspect::{AwaitedWorker, Explanation, PoolShutdown, Verdict};
 use tenure_testing::eventually;
 
 use crate::recorder::{Act, SlowEnd};

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, CounterFn};
-use tenure_pool::{Client, Health, Node, PoolPhase, Unhealthy};
+use tenure_pool::health::Unhealthy;
+use tenure_pool::inspect::PoolPhase;
+use tenure_pool::{Client, Health, Node};
 use tenure_testing::eventually;
 
 use crate::metering::OfNotifications;

@@ -1,7 +1,9 @@
 //! A pool's history: what its nodes note for people, and what they do not.
 
 use futures::StreamExt;
-use tenure_pool::{Cause, Event, EventCursor, EventKind, Inspector, JobSpec, Node, RestartPolicy};
+use tenure_pool::event::{Event, EventCursor, EventKind};
+use tenure_pool::inspect::Cause;
+use tenure_pool::{Inspector, JobSpec, Node, RestartPolicy};
 use tenure_testing::eventually;
 
 use crate::parking::until_parked;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_pool::{DispatchError, JobState, Obstacle};
+use tenure_pool::error::Obstacle;
+use tenure_pool::{DispatchError, JobState};
 use tenure_testing::eventually;
 
 use crate::world::{PATIENCE, SHORT, World, on_both_stores};

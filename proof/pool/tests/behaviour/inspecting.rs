@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use futures::stream::{StreamExt, TryStreamExt};
-use tenure_pool::{
-    Client, Error, EventCursor, Explanation, Inspector, Job, JobState, MemoryStore, Node, Plan, PoolPhase,
-    ScheduleKind, Settings, Tick, Verdict,
-};
+use tenure_pool::event::EventCursor;
+use tenure_pool::inspect::{Explanation, PoolPhase, ScheduleKind, Verdict};
+use tenure_pool::{Client, Error, Inspector, Job, JobState, MemoryStore, Node, Plan, Settings, Tick};
 use tenure_testing::tls::Authority;
 use tenure_testing::{RedisServer, eventually};
 
@@ -224,7 +223,7 @@ async fn figures_count_the_jobs_and_their_workers(world: World) {
     for (worker, of) in workers.iter().zip(&figures.workers) {
         assert_eq!((of.jobs, of.node.as_str()), (worker.jobs(None, 100).await.unwrap().len() as u64, "a"));
     }
-    let timeless = |mut figures: tenure_pool::Figures| {
+    let timeless = |mut figures: tenure_pool::inspect::Figures| {
         figures.workers.iter_mut().for_each(|of| of.renewed = None);
         figures
     };
@@ -248,7 +247,7 @@ async fn look_at_all(seen: &Inspector) {
     assert_eq!(seen.explain("one").await.unwrap().checkpoint.unwrap().len, 7);
     assert_eq!(seen.figures().await.unwrap().jobs, 4);
     assert!(seen.statuses().await.unwrap().len() <= 1);
-    assert!(seen.events(&tenure_pool::EventCursor::default(), 1_000).await.unwrap().is_last);
+    assert!(seen.events(&tenure_pool::event::EventCursor::default(), 1_000).await.unwrap().is_last);
     assert_eq!(seen.owner("one").await.unwrap().unwrap().node.as_deref(), Some("a"));
     assert_eq!(seen.payload("two").await.unwrap().unwrap(), "payload of two");
     assert_eq!(seen.checkpoint_of("three").await.unwrap().unwrap().bytes(), "halfway");

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use tenure_pool::error::TooOld;
+use tenure_pool::health::Unhealthy;
+use tenure_pool::node::Backend;
 use tenure_pool::store::{Expire, PoolState, RaiseLevel, Raised, ReadIdentity, ReadState, RedisStore, Store};
-use tenure_pool::{Backend, Client, DispatchError, Error, MemoryStore, Node, NodeBuilder, TooOld, Unhealthy};
+use tenure_pool::{Client, DispatchError, Error, MemoryStore, Node, NodeBuilder};
 use tenure_protocol::model::id::{PoolName, WorkerId};
 use tenure_protocol::mutation::ScriptPatch;
 use tenure_testing::eventually;

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tenure_pool::{Job, JobEnd, JobHandler, JobSpec, MemberState, RestartPolicy, Start, StopReason};
+use tenure_pool::inspect::MemberState;
+use tenure_pool::{Job, JobEnd, JobHandler, JobSpec, RestartPolicy, Start, StopReason};
 use tenure_testing::eventually;
 
 use crate::recorder::Act;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use futures::stream::TryStreamExt;
-use tenure_pool::{Cursor, Error, JobSpec, JobState, MemberState, RestartPolicy, Token};
+use tenure_pool::inspect::{Cursor, MemberState};
+use tenure_pool::{Error, JobSpec, JobState, RestartPolicy, Token};
 
 use crate::recorder::Act;
 use crate::world::{PATIENCE, World, on_both_stores};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use tenure_pool::job::NotYet;
 use tenure_pool::{
-    BoxError, DispatchError, Error, Job, JobHandler, JobSpec, NotYet, RestartPolicy, Settings, Start,
-    StopReason, run,
+    BoxError, DispatchError, Error, Job, JobHandler, JobSpec, RestartPolicy, Settings, Start, StopReason, run,
 };
 use tenure_testing::eventually;
 

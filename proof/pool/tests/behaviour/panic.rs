@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tenure_pool::{DispatchError, Error, TraceContext, Unhealthy};
+use tenure_pool::health::Unhealthy;
+use tenure_pool::job::TraceContext;
+use tenure_pool::{DispatchError, Error};
 use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_pool::{Node, Unhealthy};
+use tenure_pool::Node;
+use tenure_pool::health::Unhealthy;
 use tenure_testing::eventually;
 
 use crate::server_loss::TTL;

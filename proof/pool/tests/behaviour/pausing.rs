@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenure_pool::{
-    Cause, DispatchError, Error, EventKind, JobState, Node, NotHandled, Plan, StopReason, Tick, Verdict,
-};
+use tenure_pool::error::NotHandled;
+use tenure_pool::event::EventKind;
+use tenure_pool::inspect::{Cause, Verdict};
+use tenure_pool::{DispatchError, Error, JobState, Node, Plan, StopReason, Tick};
 use tenure_testing::eventually;
 
 use crate::asking::not_handled;

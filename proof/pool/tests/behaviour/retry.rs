@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use tenure_pool::{Client, DispatchError, JobSpec, JobState, Node, RestartPolicy, TraceContext};
+use tenure_pool::job::TraceContext;
+use tenure_pool::{Client, DispatchError, JobSpec, JobState, Node, RestartPolicy};
 use tenure_testing::{Proxy, eventually};
 
 use crate::recorder::Act;
@@ -157,7 +158,7 @@ async fn behind(world: &World, name: &str, proxy: &Proxy, max_queued: u64) -> No
 /// The answers to 200 callers on four nodes when every answer to their first calls is lost.
 async fn with_lost_replies<F>(world: &World, max_queued: u64, call: F) -> Vec<Result<(), DispatchError>>
 where
-    F: Fn(&Node, usize) -> tenure_pool::Dispatch<tenure_pool::Ticket>,
+    F: Fn(&Node, usize) -> tenure_pool::node::Dispatch<tenure_pool::Ticket>,
 {
     let watcher = world.builder("watcher").max_queued(max_queued).join().await.unwrap();
     let (mut proxies, mut nodes) = (Vec::new(), Vec::new());

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tenure_pool::{MemberState, Node};
+use tenure_pool::Node;
+use tenure_pool::inspect::MemberState;
 use tenure_testing::eventually;
 use tenure_testing::history::{Expect, Percentiles, check};
 

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Schedule, Tick};
+use tenure_pool::schedule::Schedule;
+use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Tick};
 use tenure_testing::{Data, Proxy, eventually};
 use tokio::sync::Semaphore;
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use tenure_pool::{Client, Error, Node, Tick, Ticker};
+use tenure_pool::schedule::Ticker;
+use tenure_pool::{Client, Error, Node, Tick};
 use tenure_testing::{Proxy, eventually};
 use tokio::task::JoinHandle;
 

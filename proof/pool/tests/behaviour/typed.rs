@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tenure_pool::{DecodeError, DispatchError, Job, JobSpec, Payload, RestartPolicy, TraceContext};
+use tenure_pool::job::DecodeError;
+use tenure_pool::job::TraceContext;
+use tenure_pool::{DispatchError, Job, JobSpec, Payload, RestartPolicy};
 use tokio::sync::mpsc;
 
 use crate::world::{World, on_both_stores};

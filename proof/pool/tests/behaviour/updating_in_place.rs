@@ -4,10 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_pool::{
-    Ask, BoxError, Job, JobHandler, JobInfo, JobSpec, NewPayload, Node, Restart, RestartPolicy, Start,
-    StopReason,
-};
+use tenure_pool::job::{NewPayload, Restart};
+use tenure_pool::{Ask, BoxError, Job, JobHandler, JobInfo, JobSpec, Node, RestartPolicy, Start, StopReason};
 use tenure_testing::eventually;
 use tokio::sync::Notify;
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures::future::join_all;
+use tenure_pool::inspect::{MemberState, WorkerInfo};
+use tenure_pool::node::Backend;
 use tenure_pool::store::{Content, ReadIdentity, RedisStore, Store};
-use tenure_pool::{
-    Backend, Client, JobState, MemberState, MemoryStore, Node, NodeBuilder, Settings, WorkerInfo,
-};
+use tenure_pool::{Client, JobState, MemoryStore, Node, NodeBuilder, Settings};
 use tenure_protocol::model::id::PoolName;
 use tenure_protocol::model::member::Member;
 use tenure_testing::history::{Expect, History, check};

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::join_all;
+use tenure_pool::inspect::MemberState;
 use tenure_pool::store::{Expire, Known, PoolState, ReadIdentity, ReadState, RedisStore, Store, StoreError};
 use tenure_pool::{
-    BoxError, Client, Job, JobHandler, MemberState, Node, NodeBuilder, Settings, Start, StopReason, Worker,
+    BoxError, Client, Job, JobHandler, Node, NodeBuilder, Settings, Start, StopReason, Worker,
 };
 use tenure_protocol::model::id::{Incarnation, PoolName, Revision, WorkerId};
 use tenure_protocol::mutation::{Mutation, Mutations, ScriptPatch};

@@ -25,7 +25,8 @@ mod cases {
     use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
-    use tenure_pool::{JobState, MemberState, WorkerInfo};
+    use tenure_pool::JobState;
+    use tenure_pool::inspect::{MemberState, WorkerInfo};
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;
 

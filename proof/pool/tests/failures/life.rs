@@ -59,10 +59,11 @@ mod cases {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use tenure_pool::health::Unhealthy;
     use tenure_pool::store::{
         CleanUp, PruneConsumers, RaiseLevel, Raised, ReadIdentity, Refusal, StoreError,
     };
-    use tenure_pool::{DispatchError, JobSpec, JobState, Node, Unhealthy};
+    use tenure_pool::{DispatchError, JobSpec, JobState, Node};
     use tenure_protocol::mutation::ScriptPatch;
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Cluster, Proxy, RedisServer, eventually};

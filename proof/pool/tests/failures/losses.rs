@@ -93,8 +93,9 @@ mod cases {
 
     use futures::FutureExt;
     use futures::future::join_all;
+    use tenure_pool::inspect::MemberState;
     use tenure_pool::store::{PruneConsumers, Route, RouteReply};
-    use tenure_pool::{DispatchError, MemberState, Node, WorkerId};
+    use tenure_pool::{DispatchError, Node, WorkerId};
     use tenure_protocol::model::id::JobKey;
     use tenure_protocol::mutation::ScriptPatch;
     use tenure_testing::proxy::Direction;

@@ -1,6 +1,6 @@
 //! How many jobs there are, and where.
 
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Counts, LOOK_MAX, ReadFigures, Refusal, ReleaseItem, ReleaseMode, StoreError, Sweep,
 };

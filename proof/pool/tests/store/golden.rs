@@ -8,7 +8,7 @@ use bytes::Bytes;
 use redis::{Connection, FromRedisValue, cmd};
 use serde::Deserialize;
 use tenure_connection::Client;
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Ask, AskEvent, AskId, AskItem, AskReply, BeginReply, ChangeSchedule, Cordon, Dispatch, DispatchItem,
     DispatchReply, HoldTurns, Join, JoinRequest, LookUp, Notify, NotifyItem, NotifyReply, Placing,
@@ -197,7 +197,7 @@ impl Pool {
             key: key(name),
             token,
             mode,
-            cause: tenure_pool::Cause::Moved,
+            cause: tenure_pool::inspect::Cause::Moved,
             ran: None,
             rests: String::new(),
             delay: Duration::ZERO,
@@ -408,7 +408,7 @@ async fn a_pause_leaves_these_data() {
         key: key("k"),
         token,
         mode: ReleaseMode::Park,
-        cause: tenure_pool::Cause::Paused,
+        cause: tenure_pool::inspect::Cause::Paused,
         ran: Some(0),
         rests: String::new(),
         delay: Duration::ZERO,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     BeginReply, Bootstrap, Content, Dispatch, DispatchItem, DispatchReply, Join, JoinRequest, Known, LookUp,
     Lookup, Notify, NotifyItem, NotifyReply, OpenNormal, Placing, PoolState, Read, ReadIdentity, ReadPool,

@@ -339,7 +339,7 @@ async fn a_job_that_was_parked_at_once_is_parked_again_after_a_loss(kind: Kind) 
     let what = Attest::HandedOff(HandedOff {
         begun: Begun::Started,
         mode: ReleaseMode::Park,
-        cause: tenure_pool::Cause::Failed,
+        cause: tenure_pool::inspect::Cause::Failed,
         attempts: 0,
         delay: Duration::ZERO,
         error: "no text".into(),

@@ -1,7 +1,7 @@
 //! Paused jobs: they end where they run, nothing but a resume starts them, and nothing of them is lost.
 
 use bytes::Bytes;
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Ask, Attest, AttestReply, BeginReply, Cursors, DispatchReply, HandedOff, Inspect, NotifyReply, Pause,
     ReadNode, ReadPauses, ReleaseItem, ReleaseMode, ReleaseReply, Renew, RouteReply, Save, SteerItem,

@@ -163,7 +163,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
         key: job.clone(),
         token,
         mode: ReleaseMode::Delete,
-        cause: tenure_pool::Cause::Moved,
+        cause: tenure_pool::inspect::Cause::Moved,
         ran: None,
         rests: String::new(),
         delay: Duration::ZERO,

@@ -1,7 +1,7 @@
 //! Ends that a run tells after a loss of data, when later runs of its dispatch may be hidden.
 
 use bytes::Bytes;
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Attest, AttestReply, DispatchReply, LaterPayload, LookUp, OpenNormal, ReadPayload, ReleaseItem,
     ReleaseMode, ReleaseReply, StopReply, Sweep, Update,

@@ -1,7 +1,7 @@
 //! Other payloads for jobs, and their generations.
 
 use bytes::Bytes;
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, LaterPayload, ReadNode,
     ReadPayload, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode, Sweep, Update, UpdateItem,

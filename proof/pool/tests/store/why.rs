@@ -1,6 +1,6 @@
 //! Why a job is where it is: the reason in its record, and the steps that write it.
 
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Attest, AttestReply, HandedOff, ReleaseItem, ReleaseMode, ReleaseReply, Steer, SteerReply, Sweep, Unpark,
     Update, UpdateReply, Way,

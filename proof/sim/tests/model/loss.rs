@@ -141,7 +141,7 @@ fn said(parting: Parting, unless: bool) -> Attest {
     Attest::HandedOff(HandedOff {
         begun: Begun::Begun,
         mode,
-        cause: tenure_pool::Cause::Moved,
+        cause: tenure_pool::inspect::Cause::Moved,
         attempts,
         delay,
         error: String::new(),

@@ -315,8 +315,11 @@ impl Pool {
         key: usize,
         Leaving { token, mode, ran }: Leaving,
     ) -> Result<ReleaseReply> {
-        let cause =
-            if mode == ReleaseMode::Park { tenure_pool::Cause::Paused } else { tenure_pool::Cause::Moved };
+        let cause = if mode == ReleaseMode::Park {
+            tenure_pool::inspect::Cause::Paused
+        } else {
+            tenure_pool::inspect::Cause::Moved
+        };
         let item = ReleaseItem {
             key: self.keys[key].clone(),
             token,

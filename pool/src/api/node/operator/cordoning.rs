@@ -16,7 +16,7 @@ impl Operator {
     /// with a loss of its members. A node without workers can be cordoned, too.
     ///
     /// A whole node is the unit, because its workers share its process. Their ids end with it, so a cordon of one of them
-    /// would not last. The node of a worker is [`WorkerInfo::node`](crate::WorkerInfo::node). To empty one worker,
+    /// would not last. The node of a worker is [`WorkerInfo::node`](crate::inspect::WorkerInfo::node). To empty one worker,
     /// [`drain`](Self::drain) it.
     ///
     /// The call returns when the cordon is recorded. A job that a worker was assigned before may still begin there.

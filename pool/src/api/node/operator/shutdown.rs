@@ -21,7 +21,7 @@ use crate::store::ShutdownMode;
 pub(in crate::api::node) const CLOSING: Duration = Duration::from_secs(10);
 /// The pause between two looks at a pool that ends.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause between two attempts to join a pool that shuts down.
+/// The pause before a pool that shuts down is joined, once more.
 const JOINING: Duration = Duration::from_secs(1);
 
 /// The result of [`Operator::shutdown`].
@@ -190,10 +190,10 @@ impl Alone {
         // Perhaps nobody lives in the pool. Then a node that joins ends the pool.
         let joins = async {
             loop {
+                sleep(JOINING).await;
                 if let Ok(node) = self.builder.clone().join().await {
                     let _ = node.close_within(LEAVING).await;
                 }
-                sleep(JOINING).await;
             }
         };
         tokio::select! {

@@ -87,7 +87,7 @@ impl Operator {
     /// its payload, its notifications and its checkpoint, whatever becomes of its worker. Meanwhile:
     /// - A dispatch of its key gets [`DispatchError::JobExists`](crate::DispatchError::JobExists). An `ensure`, and who waits
     ///   for its first start, gets [`DispatchError::Paused`](crate::DispatchError::Paused).
-    /// - An update is kept, and so are notifications. An ask is [not handled](crate::NotHandled::Paused).
+    /// - An update is kept, and so are notifications. An ask is [not handled](crate::error::NotHandled::Paused).
     /// - A plan that wants it counts it as there. A [`retry`](Self::retry) or [`unpark`](Self::unpark) does not start it.
     /// - A stop ends it, and so does a shutdown.
     ///

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::{Error, JobKey, Node, PoolPhase, StopReason};
+use tenure_pool::inspect::PoolPhase;
+use tenure_pool::{Error, JobKey, Node, StopReason};
 use tenure_testing::eventually;
 
 use super::{

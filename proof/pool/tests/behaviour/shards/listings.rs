@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
-use tenure_pool::{Cursor, Error, Inspector, JobState, PoolPhase, RestartPolicy, Settings};
+use tenure_pool::inspect::{Cursor, PoolPhase};
+use tenure_pool::{Error, Inspector, JobState, RestartPolicy, Settings};
 use tenure_testing::eventually;
 
 use super::{SHARDS, builder, node_with_worker, on_both_stores};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_pool::{Error, JobKey, PoolPhase, Unhealthy};
+use tenure_pool::health::Unhealthy;
+use tenure_pool::inspect::PoolPhase;
+use tenure_pool::{Error, JobKey};
 use tenure_testing::eventually;
 
 use super::{SHARDS, all_run, node_with_worker, on_both_stores};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_pool::Cause;
+use tenure_pool::inspect::Cause;
 use tenure_pool::store::Said as Word;
 use tenure_pool::store::{
     Ask, AskEvent, AskId, AskItem, Attend, Attest, AttestItem, AttestJobs, Begin, Bootstrap, ChangeSchedule,
