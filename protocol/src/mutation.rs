@@ -111,8 +111,6 @@ pub enum Mutation {
     LateCordonCounts,
     /// Jobs are placed although the pool is held.
     HoldPassedOver,
-    /// Callers that have gone get their answers all the same, and such an answer ends the node.
-    GoneCallersEndNode,
     /// An ask is handed to a job's owner under whatever token it names.
     AskUnderAnyToken,
     /// An id of an attempt that has come before counts as new.
@@ -145,8 +143,6 @@ pub enum Mutation {
     LeavingStopsDraining,
     /// A lost consumer group is read again at once, and not created again.
     GroupStaysLost,
-    /// The ring uses a worker's index in the list of living workers in place of its slot.
-    PackedRing,
     /// A fenced worker forgets its jobs, and their handlers are told nothing.
     FencedForgets,
     /// A worker's handlers are called after all that it ran was aborted.
@@ -161,8 +157,6 @@ pub enum Mutation {
     FormerRunKept,
     /// A handler that panics takes down the task that reports its end.
     PanicUntold,
-    /// A handler that panics ends the reading of its worker's events, and the lease goes on.
-    PanicEndsReading,
     /// After a loss of data, a worker that has lost its lease still reports its jobs as running.
     FencedAttests,
     /// After a loss of data, a worker does not report the jobs that it gave up.

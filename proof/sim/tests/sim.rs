@@ -203,11 +203,6 @@ fn a_worker_that_takes_more_than_its_capacity_is_caught() {
 }
 
 #[test]
-fn a_job_that_does_not_come_to_its_place_is_caught() {
-    assert!(caught(Mutation::PackedRing, 4, &["liveness: L7"]).is_some(), "no seed has seen it");
-}
-
-#[test]
 fn an_owner_that_goes_by_no_update_is_caught() {
     assert!(caught(Mutation::UpdateUnheard, 118, &["liveness: L10"]).is_some(), "no seed has seen it");
 }

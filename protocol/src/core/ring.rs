@@ -99,12 +99,6 @@ impl Ring {
         }
     }
 
-    /// Closes its holes, for [`Mutation::PackedRing`](crate::mutation::Mutation::PackedRing).
-    pub(super) fn pack(&mut self) {
-        self.slots.retain(Option::is_some);
-        self.slots.sort_unstable();
-    }
-
     /// The reason for which it places nothing.
     pub fn obstacle(&self) -> Option<Obstacle> {
         match (self.held, self.live) {

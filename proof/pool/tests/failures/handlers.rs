@@ -7,10 +7,13 @@ use crate::ground::{cases, lines, patch, scripts};
 /// All jobs of a lost worker begin again at once, and together.
 const SUSPECTS_TOGETHER: ScriptPatch = patch("reap", "return spread(", "return 0 * spread(");
 
+/// Whoever asks again after a late answer dispatches anew.
+const DISPATCHES_OVER: ScriptPatch = patch("dispatch", "if r then", "if r and false then");
+
 cases! {
     a23_a_start_that_hangs_holds_up_nothing_else: lines(&[Mutation::StartsInTurn]), "the others to be started";
     a24_an_answer_for_a_caller_that_has_gone_does_no_harm:
-        lines(&[Mutation::GoneCallersEndNode]), "NodeClosed";
+        scripts(&[DISPATCHES_OVER]), "Deadline";
     a25_an_answer_that_overtakes_the_acceptance_is_heard:
         lines(&[Mutation::EarlyAnswersUnheard]), "Deadline";
     a50_a_handler_that_blocks_the_only_thread_costs_no_lease:

@@ -37,6 +37,18 @@ const ANY_LEVEL: ScriptPatch = patch("", "if level_of(head[6]) > LEVEL then", "i
 const NOBODY_POLLS: Broken =
     Broken { maps: &[tenure_rmap::Mutation::NoResync], ..lines(&[Mutation::FlagNotPolled]) };
 
+/// A worker that joins a pool with jobs takes a slot beyond all others, though a lower one is free.
+const TAKES_A_NEW_SLOT: ScriptPatch = patch(
+    "join",
+    "  if not slot and empty then
+    slot = 0
+",
+    "  if not empty then slot = 6 end
+  if not slot then
+    slot = 0
+",
+);
+
 cases! {
     a35_a_shutdown_that_cannot_be_written_says_so_and_goes_on:
         lines(&[Mutation::ShutdownAskedOnce]), "an answer in time";
@@ -46,7 +58,7 @@ cases! {
     a39_a_lost_group_is_made_again: lines(&[Mutation::GroupStaysLost]), "every job to be started";
     a40_pools_on_one_server_share_nothing: scripts(&[SWEEPS_IN_TURN]), "its lost event to be repaired";
     a41_a_step_costs_the_same_however_many_jobs_are_held: scripts(&[TELLS_EVERYTHING]), "bytes";
-    a42_a_worker_that_goes_moves_only_its_own_keys: lines(&[Mutation::PackedRing]), "its keys to come back";
+    a42_a_worker_that_goes_moves_only_its_own_keys: scripts(&[TAKES_A_NEW_SLOT]), "its keys to come back";
     a43_nothing_piles_up:
         scripts(&[KEEPS_EVENTS]), "nothing but what was there",
         a43_routers_that_have_left_are_forgotten: scripts(&[REMEMBERS_ROUTERS]), "nothing but what was there";

@@ -77,8 +77,7 @@ cases! {
     a21_what_was_assigned_just_before_a_crash_runs_elsewhere:
         scripts(&[ASSIGNS_WITHOUT_LIST, TRUSTS_ASSIGNMENTS]), "what it did not know of to be started";
     a22_a_worker_whose_handlers_panic_goes_on:
-        lines(&[Mutation::PanicEndsReading]), "the job after a panic",
-        a22_a_panic_is_told: lines(&[Mutation::PanicUntold]), "the panic is told";
+        lines(&[Mutation::PanicUntold]), "the panic is told";
     a47_members_that_are_lost_alone_cost_no_job: scripts(&FORGOTTEN_MEMBERS), "was started 2 times";
     a48_a_worker_that_dies_with_its_counter_leaves_its_jobs_to_others:
         lines(&[Mutation::UncountedLive]), "every job to be started";

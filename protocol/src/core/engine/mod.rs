@@ -294,9 +294,6 @@ impl Engine {
         if self.ctx.config.broken.has(Mutation::CordonPassedOver) {
             ring.pass_cordons_over();
         }
-        if self.ctx.config.broken.has(Mutation::PackedRing) {
-            ring.pack();
-        }
         if self.ctx.config.broken.has(Mutation::HoldPassedOver) {
             ring.pass_hold_over();
         }

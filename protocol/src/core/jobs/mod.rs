@@ -118,8 +118,6 @@ pub(super) struct Jobs {
     pub(super) journal: Journal,
     /// The report after a loss of data.
     pub(super) attesting: Option<Attesting>,
-    /// The worker ignores all events; set only under [`Mutation::PanicEndsReading`].
-    deaf: bool,
 }
 
 impl Jobs {
@@ -168,9 +166,6 @@ impl Jobs {
     }
 
     pub(super) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
-        if self.deaf {
-            return;
-        }
         match event {
             WorkerEvent::Start { token, keys } => {
                 if self.inbox.admit(entry, keys.len()) {
@@ -286,7 +281,6 @@ impl Jobs {
         if ctx.config.broken.has(Mutation::PanicUntold) && event.is_panic() {
             return;
         }
-        self.deaf |= ctx.config.broken.has(Mutation::PanicEndsReading) && event.is_panic();
         match event {
             HandlerEvent::Started => self.on_started(ctx, key),
             HandlerEvent::Delivered => {

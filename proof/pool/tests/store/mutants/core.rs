@@ -75,7 +75,6 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (ElsewhereIsAStrike, Core("a_full_worker_does_not_wait_for_strikes")),
     (RoomUnheard, Core("what_was_sent_elsewhere_waits_for_more_room")),
     (StartsInTurn, Failure("handlers", "a23_a_start_that_hangs_holds_up_nothing_else")),
-    (GoneCallersEndNode, Failure("handlers", "a24_an_answer_for_a_caller_that_has_gone_does_no_harm")),
     (EarlyAnswersUnheard, Failure("handlers", "a25_an_answer_that_overtakes_the_acceptance_is_heard")),
     (FailedStopKeepsJob, Failure("stops", "a29_a_stop_handler_that_fails_ends_its_job")),
     (FailedStopUntold, Failure("stops", "a29_a_stop_handler_that_fails_is_logged")),
@@ -92,7 +91,6 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (TombstoneTrusted, Core("a_tombstone_may_have_come_back")),
     (LateBootstrapMakes, Scenario("a_bootstrap_from_before_the_pool_leaves_its_tombstone")),
     (RecoveryStays, Simulator("liveness: the pool is in phase R")),
-    (PackedRing, Failure("life", "a42_a_worker_that_goes_moves_only_its_own_keys")),
     // Together with `NoSelfFence`: else the lease thread has aborted the handlers by then.
     (FencedForgets, Failure("duplicates", "a03_a_worker_that_was_given_up_ends_its_jobs_for_good")),
     (AbortedStartsOn, Runtime("mutants_call_handlers_of_a_worker_whose_tasks_were_aborted")),
@@ -101,8 +99,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     // Together with a `route` that assigns anything: else no second start comes to the worker.
     (StartsWhatItHolds, Failure("duplicates", "a01_a_start_event_that_comes_again_starts_nothing")),
     (FormerRunKept, Failure("duplicates", "a45_a_record_that_is_lost_alone_doubles_no_job")),
-    (PanicUntold, Failure("losses", "a22_a_panic_is_told")),
-    (PanicEndsReading, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
+    (PanicUntold, Failure("losses", "a22_a_worker_whose_handlers_panic_goes_on")),
     (FencedAttests, Core("a_fenced_worker_attests_nothing")),
     (JournalNotSent, Core("the_journal_is_sent")),
     (EndNamesNoPayload, Core("an_end_after_a_loss_names_its_payload")),
