@@ -106,7 +106,7 @@ test-often:
 
 model:
 	cargo test --release -p tenure-sim --test model -- --include-ignored --nocapture --test-threads 1
-	cargo test --release -p tenure-jobs --all-features --test model -- --include-ignored --nocapture --test-threads 1
+	cargo test --release -p tenure-jobs-proof --test model -- --include-ignored --nocapture --test-threads 1
 
 sim:
 	@cargo run -q --release -p tenure-sim -- $(SEEDS) $(START) $(STEPS) $(FAULTS)

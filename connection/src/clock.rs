@@ -7,7 +7,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// The time since the machine's boot, suspends included. A thread that follows the paused time of a test has
 /// that of the test.
 pub fn since_boot() -> Duration {
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     if let Some(time) = crate::paused::time() {
         return time;
     }
@@ -16,9 +16,9 @@ pub fn since_boot() -> Duration {
 
 /// Whether this thread follows the paused time of a test: a node then runs on the test's runtime, whose time is its own.
 pub fn follows_a_test() -> bool {
-    #[cfg(feature = "test-util")]
+    #[cfg(any(test, feature = "test-util"))]
     return crate::paused::is_followed();
-    #[cfg(not(feature = "test-util"))]
+    #[cfg(not(any(test, feature = "test-util")))]
     false
 }
 

@@ -17,7 +17,7 @@ mod frame;
 mod keyed;
 mod link;
 mod origin;
-#[cfg(feature = "test-util")]
+#[cfg(any(test, feature = "test-util"))]
 pub mod paused;
 mod pipeline;
 mod pulse;

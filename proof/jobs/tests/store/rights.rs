@@ -8,7 +8,7 @@ use crate::lab::{Lab, SERVERS, Which, queue};
 use crate::{SUITES, Scenario};
 use tenure_jobs::store::{ListQueues, ReadTime};
 
-const DOCUMENT: &str = include_str!("../../../docs/jobs.md");
+const DOCUMENT: &str = include_str!("../../../../docs/jobs.md");
 const THREADS: usize = 4;
 
 /// The documented rights, for all sets.

@@ -7,7 +7,7 @@ use tenure_testing::RedisServer;
 
 use super::world::{MINUTE, SECOND};
 
-const DOCUMENT: &str = include_str!("../../../docs/jobs.md");
+const DOCUMENT: &str = include_str!("../../../../docs/jobs.md");
 
 /// The documented rights for a set.
 fn documented() -> Vec<String> {
