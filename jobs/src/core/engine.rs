@@ -9,7 +9,7 @@ use super::leases::Leases;
 use super::subscribers::{Subscribers, Topic};
 use super::worker::Worker;
 use crate::model::id::{Incarnation, NodeName};
-use crate::store::{Breakage, Hint};
+use crate::store::{Breakage, Hint, TakeReply};
 
 /// The configuration of a node.
 #[derive(Debug)]
@@ -47,8 +47,9 @@ pub(crate) struct Engine {
     leases: Leases,
     workers: BTreeMap<Number, Worker>,
     subscribers: Subscribers,
-    /// Workers with something to do in this step.
+    /// Workers with something to do in this step, and in the next.
     touched: BTreeSet<Number>,
+    later: BTreeSet<Number>,
     /// When workers may have something to do, if nothing happens before.
     timers: BTreeSet<(Time, Number)>,
 }
@@ -62,6 +63,7 @@ impl Engine {
             incarnation,
             workers: BTreeMap::new(),
             touched: BTreeSet::new(),
+            later: BTreeSet::new(),
             timers: BTreeSet::new(),
         }
     }
@@ -94,12 +96,16 @@ impl Engine {
                 self.timers.insert((at, number));
             }
         }
-        self.touched.clear();
+        self.touched = std::mem::take(&mut self.later);
         out
     }
 
-    /// When [`step`](Self::step) must be called again without an input. Right after a step this is in the future.
+    /// When [`step`](Self::step) must be called again without an input: at once after a step in which jobs begin, and in
+    /// the future after any other.
     pub(crate) fn deadline(&self) -> Option<Time> {
+        if !self.touched.is_empty() {
+            return Some(Time::ZERO);
+        }
         self.leases.deadline().into_iter().chain(self.timers.first().map(|(at, _)| *at)).min()
     }
 
@@ -167,7 +173,16 @@ impl Engine {
             Input::Subscribe(number, topic) => self.subscribers.add(number, topic, out),
             Input::Unsubscribe(number) => self.subscribers.remove(number, out),
             Input::Done(Done::Worked { worker, settled, taken }) => {
+                let taken_jobs = taken.as_ref().and_then(|taken| match taken {
+                    Ok((_, TakeReply::Taken { jobs, .. })) => Some(jobs.len()),
+                    _ => None,
+                });
                 self.with(now, worker, out, |worker, ctx| worker.worked(ctx, settled, taken));
+                if taken_jobs > Some(0) {
+                    // A short job has ended by the next step, and its end goes with the next call.
+                    self.touched.remove(&worker);
+                    self.later.insert(worker);
+                }
             }
             Input::Done(Done::Renewed(answer)) => self.leases.renewed(now, answer, out),
             Input::Done(Done::WatchedAgain(done)) => self.subscribers.watched_again(done, out),

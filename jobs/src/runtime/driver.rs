@@ -317,6 +317,7 @@ async fn hear(hints: &mut Option<mpsc::UnboundedReceiver<Hint>>) -> Option<Hint>
 /// Waits this long; for ever without a time.
 async fn passed(wait: Option<Duration>) {
     match wait {
+        Some(Duration::ZERO) => {}
         Some(wait) => tokio::time::sleep(wait).await,
         None => pending().await,
     }

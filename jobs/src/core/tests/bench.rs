@@ -88,7 +88,10 @@ impl Bench {
     }
 
     pub(super) fn step(&mut self, inputs: impl IntoIterator<Item = Input>) {
-        let effects = self.engine.step(self.now, inputs);
+        let mut effects = self.engine.step(self.now, inputs);
+        if self.engine.deadline() == Some(Time::ZERO) {
+            effects.extend(self.engine.step(self.now, []));
+        }
         self.lines.extend(effects.iter().map(render::effect));
         let deadline = self.engine.deadline();
         assert!(deadline.is_none_or(|at| at > self.now), "it spins, after {:#?}", self.lines);
