@@ -262,6 +262,7 @@ impl Mutations {
 
     /// These and this one.
     #[cfg(feature = "proof")]
+    #[must_use]
     pub fn and(mut self, mutation: Mutation) -> Self {
         self.0.insert(mutation);
         self

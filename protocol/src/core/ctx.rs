@@ -128,6 +128,9 @@ impl Ctx {
     }
 
     /// A call has failed. Reports only news, and names the key of an item that was set aside.
+    ///
+    /// # Errors
+    /// The failure of a call that concerns more than an item.
     pub fn heard(&mut self, news: bool, key: Option<JobKey>, error: StoreError) -> Result<()> {
         match key {
             _ if !news && is_of_an_item(&error) => Ok(()),

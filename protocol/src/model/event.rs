@@ -163,11 +163,13 @@ impl News {
     }
 
     /// The news, about this worker.
+    #[must_use]
     pub fn at(self, worker: WorkerId) -> Self {
         Self { worker: Some(worker), ..self }
     }
 
     /// The news, with this text.
+    #[must_use]
     pub fn saying(self, text: &str) -> Self {
         let mut end = text.len().min(TEXT_MAX);
         while !text.is_char_boundary(end) {

@@ -36,6 +36,7 @@ impl Level {
     }
 
     /// The levels of two shards.
+    #[must_use]
     pub fn and(self, other: Self) -> Self {
         let members = self.lowest_member.into_iter().chain(other.lowest_member);
         Self { floor: self.floor.min(other.floor), lowest_member: members.min(), ..self }
@@ -72,6 +73,9 @@ pub fn is_address(text: &str) -> bool {
 }
 
 /// Refuses a level that a version with the level `own` does not know.
+///
+/// # Errors
+/// The level is unknown.
 pub fn check(level: u32, own: u32) -> Result<(), InvalidSetting> {
     if (LOWEST..=own).contains(&level) {
         return Ok(());
@@ -81,6 +85,9 @@ pub fn check(level: u32, own: u32) -> Result<(), InvalidSetting> {
 }
 
 /// Refuses an address that cannot be published.
+///
+/// # Errors
+/// The address cannot be published.
 pub fn check_address(text: &str) -> Result<(), InvalidSetting> {
     if is_address(text) {
         return Ok(());

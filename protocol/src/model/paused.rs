@@ -55,6 +55,9 @@ impl Paused {
 }
 
 /// Refuses a name of who pauses a job that cannot be kept.
+///
+/// # Errors
+/// The name cannot be kept.
 pub fn check_by(by: &str) -> Result<(), InvalidSetting> {
     let is_sound =
         (1..=BY_MAX).contains(&by.len()) && by.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'|');

@@ -146,6 +146,9 @@ impl<'a> Envelope<'a> {
     }
 
     /// The envelope's bytes.
+    ///
+    /// # Errors
+    /// The encoder's.
     pub fn seal(&self) -> Result<Bytes, rmp_serde::encode::Error> {
         let mut sealed = Vec::with_capacity(self.body.len() + 64);
         if self.is_plain() {
@@ -209,6 +212,9 @@ pub fn digests(key: &JobKey, envelope: &Bytes) -> (u64, u64) {
 }
 
 /// Takes a payload out of its envelope, without a copy.
+///
+/// # Errors
+/// The bytes are damaged, or of a newer version.
 pub fn open(envelope: &Bytes) -> Result<Opened, EnvelopeError> {
     match read::<Read<'_>>(envelope) {
         Ok(Read { v, .. }) if v > VERSION => Err(EnvelopeError::Newer(v)),

@@ -103,7 +103,7 @@ async fn a_follower_is_woken_and_does_not_look() {
     // The end of the pool is no event.
     let next = &mut std::pin::pin!(coming.next());
     assert!(futures::poll!(&mut *next).is_pending());
-    store.tamper(|server| server.wipe());
+    store.tamper(tenure_protocol::memory::Server::wipe);
     assert!(matches!(next.await, Some(Err(Error::NoPool { .. }))));
     assert!(coming.next().await.is_none());
 }

@@ -74,7 +74,7 @@ async fn a_wipe_and_a_rollback_are_silent() {
     let (store, memory) = blessed().await;
     let (before, members) = (memory.tamper(|server| server.snapshot()), store.members());
     let present = store.read(&ReadState).await.unwrap();
-    memory.tamper(|server| server.wipe());
+    memory.tamper(tenure_protocol::memory::Server::wipe);
     assert_eq!(store.read(&ReadState).await.unwrap(), PoolState::Absent);
     assert!(store.read(&ReadIdentity).await.unwrap().flushed);
     assert!(!members.has_changed().unwrap());

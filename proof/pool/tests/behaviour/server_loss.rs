@@ -34,7 +34,7 @@ impl World {
 
     pub(crate) fn wipe(&self) {
         match &self.home {
-            Home::Memory(store) => store.tamper(|server| server.wipe()),
+            Home::Memory(store) => store.tamper(tenure_protocol::memory::Server::wipe),
             Home::Redis(_) | Home::Elsewhere => redis::cmd("FLUSHALL").query(&mut self.client()).unwrap(),
         }
     }
@@ -100,7 +100,7 @@ async fn a_fenced_worker_s_jobs_start_again_after_a_wipe(world: World) {
     .await;
     match &world.home {
         Home::Memory(store) => {
-            store.tamper(|server| server.wipe());
+            store.tamper(tenure_protocol::memory::Server::wipe);
             store.set_available(true);
         }
         Home::Redis(_) | Home::Elsewhere => {
@@ -180,7 +180,7 @@ async fn running_jobs_survive_a_pool_that_a_new_node_opened_first() {
     let a = world.node_with("a", 1).await;
     let keys = world.dispatch(&a, 10).await;
     let before = world.placed(&a, &keys).await;
-    store.tamper(|server| server.wipe());
+    store.tamper(tenure_protocol::memory::Server::wipe);
     let b = world.node("b").await;
     world.dispatch_one(&b, "another").await;
     runs_on(&world, &b, &keys, &before).await;

@@ -202,7 +202,7 @@ async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
     let node = world.node_with("a", 1).await;
     node.operate().change_settings(|settings| settings.max_queued = 7).await.unwrap();
     let Home::Memory(store) = &world.home else { unreachable!() };
-    store.tamper(|server| server.wipe());
+    store.tamper(tenure_protocol::memory::Server::wipe);
     eventually(PATIENCE, "the pool to be made again", async || {
         world.data().await.iter().any(|line| line == "settings max_queued = 7")
     })

@@ -139,7 +139,7 @@ impl Backend {
     /// Loses the pool and tells nobody.
     pub(crate) async fn wipe(&self) {
         match &self.kind {
-            Kind::Memory(store) => store.tamper(|server| server.wipe()),
+            Kind::Memory(store) => store.tamper(tenure_protocol::memory::Server::wipe),
             Kind::Redis { everything, .. } => {
                 let dump = everything.dump().await.unwrap();
                 for name in dump.names().filter(|name| *name != "starts.routers") {
@@ -171,7 +171,7 @@ impl Backend {
     pub(crate) async fn roll_back(&self, saved: &Saved) {
         match (&self.kind, saved) {
             (Kind::Memory(store), Saved::Memory(snapshot)) => {
-                store.tamper(|server| server.restore((**snapshot).clone()))
+                store.tamper(|server| server.restore((**snapshot).clone()));
             }
             (Kind::Redis { .. }, Saved::Redis(keys)) => {
                 self.wipe().await;
@@ -253,7 +253,7 @@ impl Backend {
     /// Loses the routers' consumer group.
     pub(crate) async fn destroy_group(&self) {
         match &self.kind {
-            Kind::Memory(store) => store.tamper(|server| server.destroy_group()),
+            Kind::Memory(store) => store.tamper(tenure_protocol::memory::Server::destroy_group),
             Kind::Redis { .. } => {
                 self.raw(redis::cmd("XGROUP").arg("DESTROY").arg(self.key("starts")).arg("routers")).await;
             }

@@ -90,6 +90,9 @@ pub fn unit_of(name: &str) -> Option<Unit> {
 }
 
 /// Refuses a value outside the bounds of that name.
+///
+/// # Errors
+/// The value is outside.
 pub fn check(name: &'static str, value: u128) -> Result<(), InvalidSetting> {
     let Some(Bound { least, most, unit, .. }) = BOUNDS.into_iter().find(|bound| bound.name == name) else {
         return Ok(());
@@ -102,6 +105,9 @@ pub fn check(name: &'static str, value: u128) -> Result<(), InvalidSetting> {
 }
 
 /// Refuses a time outside the bounds of that name. Only its whole milliseconds count.
+///
+/// # Errors
+/// The time is outside.
 pub fn check_time(name: &'static str, time: Duration) -> Result<(), InvalidSetting> {
     check(name, time.as_millis())
 }

@@ -17,6 +17,7 @@ impl Given {
     }
 
     /// These are given, too.
+    #[must_use]
     pub fn and(mut self, names: impl IntoIterator<Item = &'static str>) -> Self {
         self.0.extend(names);
         self

@@ -218,18 +218,21 @@ pub fn is_fixed(name: &str) -> bool {
 
 impl Settings {
     /// These settings, with the stored values of all that may change. Unusable stored values are ignored.
+    #[must_use]
     pub fn adopting(&self, stored: &BTreeMap<String, String>) -> Self {
         self.taking(stored, |name| !is_fixed(name))
     }
 
     /// Like `adopting`, and with the stored keys of the placement hash if the node was given none. A pool never
     /// changes them. But no state of the node rests on them, and a pool that is created again may have other keys.
+    #[must_use]
     pub fn following(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.adopting(stored);
         if given.has(HASH_KEYS) { adopted } else { adopted.placed_as(stored) }
     }
 
     /// These settings for a node that joins a pool: each setting that the node was not given is the pool's.
+    #[must_use]
     pub fn joining(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.taking(stored, |name| !given.has(name));
         if given.has(HASH_KEYS) { adopted } else { adopted.placed_as(stored) }

@@ -120,7 +120,7 @@ async fn made_with_two_shards(store: &MemoryStore) {
     let step = Bootstrap { seen: Seen::default(), run_id, settings: Box::new(settings) };
     // The node creates its shard again if it is quicker.
     let made_with_two = async || {
-        shard.tamper(|server| server.wipe());
+        shard.tamper(tenure_protocol::memory::Server::wipe);
         first.read(&step).await.unwrap().created
     };
     eventually(PATIENCE, "the pool to be made anew with two shards", made_with_two).await;
@@ -142,7 +142,7 @@ async fn a_lost_first_shard_keeps_the_number_of_shards() {
     let store = MemoryStore::new();
     let pool = builder(&store, 3).join().await.unwrap();
     pool.close().await.unwrap();
-    store.shard(0).tamper(|server| server.wipe());
+    store.shard(0).tamper(tenure_protocol::memory::Server::wipe);
     for other in [2, 4] {
         match builder(&store, other).join().await {
             Err(Error::OtherShards { theirs: 3, ours }) => assert_eq!(ours, other),
@@ -332,7 +332,7 @@ async fn a_dropped_schedule_call_leaves_no_planner_in_any_shard() {
 async fn a_join_of_several_shards_keeps_to_its_time() {
     let store = MemoryStore::new();
     for shard in 0..3 {
-        store.shard(shard).tamper(|server| server.wipe());
+        store.shard(shard).tamper(tenure_protocol::memory::Server::wipe);
     }
     let (ttl, timeout) = (Duration::from_secs(2), Duration::from_secs(3));
     let joining = || builder(&store, 3).assume_fresh(false).worker_ttl(ttl);
