@@ -67,7 +67,7 @@ async fn change(lab: &Lab, schedule: &ScheduleKey, change: ScheduleChange) -> Op
             Some(entry)
         }
         ScheduleState::Ended => None,
-        other => panic!("{other:?}"),
+        other @ ScheduleState::Bad { .. } => panic!("{other:?}"),
     }
 }
 
