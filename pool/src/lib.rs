@@ -45,6 +45,8 @@ pub mod error {
     pub use crate::model::settings::InvalidSetting;
     pub use crate::model::unsaved::NotSaved;
     pub use crate::store::{Refusal, StoreError, UnsuitableServer};
+    #[doc(no_inline)]
+    pub use tenure_connection::{Class, Failure};
 }
 
 /// The calls of a [`Node`], which are awaited, and the options of its builder.

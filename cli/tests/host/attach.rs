@@ -169,7 +169,9 @@ async fn a_stuck_job_of_a_peer_is_free_after_its_lease() {
     world.node.stop_job("stuck").until_stopped().await.unwrap();
     let stopped = now();
     assert!(stopped >= world.free(peer), "it was free {} ms too early", world.free(peer) - stopped);
-    // The other one was handed on, in order, and runs where the next peer is.
+    // The other one was handed on, in order, and runs where the next peer is. A peer that comes before the place is free is
+    // refused.
+    world.up("a", 0).await;
     let _second = world.obedient();
     let again = || async { world.starts_beside(peer).contains_key("acme") };
     eventually(PATIENCE, "the other one runs again", again).await;

@@ -45,6 +45,7 @@ mod rng;
 mod saves;
 mod stalls;
 mod steers;
+pub mod transitions;
 mod updates;
 mod users;
 mod world;

@@ -4,6 +4,7 @@ use super::calls::{Reply, Request};
 use super::judge::Judge;
 use super::lives::Life;
 use super::losses::Said;
+use super::transitions::may;
 use super::world::World;
 use tenure_protocol::core::call::{Call, Done};
 use tenure_protocol::model::id::{Incarnation, JobKey, Token};
@@ -73,11 +74,6 @@ impl Change<'_> {
         let delete = |item: &ReleaseItem| item.mode == ReleaseMode::Delete;
         items.iter().any(|item| item.key == *key && item.token == token && delete(item))
     }
-}
-
-/// The steps that accept jobs of users.
-fn is_accepting(step: &str) -> bool {
-    matches!(step, "dispatch" | "notify_or_start")
 }
 
 impl World {
@@ -189,7 +185,7 @@ impl Judge {
         {
             life.ended = Some((change.now, worker, before.token));
         }
-        if !life.may_go() {
+        if !life.may_go() || change.step != "attest" && !may(change.step, Some(before.state), None) {
             self.violations.push(format!("S4: {} loses {key}, which was {before}", change.step));
         }
     }
@@ -300,43 +296,31 @@ impl Judge {
         let same = before.is_some_and(|before| before.owner == record.owner && before.token == record.token);
         let is_updated =
             before.is_some_and(|before| Record { tail: before.tail.clone(), ..record.clone() } == *before);
-        match (before.map(|before| before.state), record.state) {
+        let from = before.map(|before| before.state);
+        match (from, record.state) {
             // It changes the payload and its generation alone.
-            (Some(_), _) if step == "update" => is_updated,
-            (Some(_), _) if step == "plan" && is_updated => !record.plan.is_empty(),
-            (None, Queued) if record.plan.is_empty() => is_accepting(step),
-            (None, Queued) => step == "plan",
-            (None | Some(Queued), Assigned) => {
-                if record.token <= top || before.is_some_and(|before| record.token <= before.token) {
-                    violates("S3");
-                }
-                if !is_member {
-                    violates("S9");
-                }
-                if before.is_some() { step == "route" } else { is_accepting(step) }
+            (Some(_), _) if step == "update" => return is_updated,
+            (Some(_), _) if step == "plan" && is_updated => return !record.plan.is_empty(),
+            (None, Queued) if record.plan.is_empty() == (step == "plan") => return false,
+            (None | Some(Queued), Assigned)
+                if record.token <= top || before.is_some_and(|before| record.token <= before.token) =>
+            {
+                violates("S3");
             }
-            (Some(Assigned), Running) => {
-                if !same {
-                    violates("S2");
-                }
-                if !is_member {
-                    violates("S9");
-                }
-                step == "begin"
+            (Some(Assigned), Running) if !same => violates("S2"),
+            (Some(Running), Stopping)
+                if !same || self.lives.get(&record.id).is_some_and(|life| !life.to_stop) =>
+            {
+                return false;
             }
-            (Some(Running), Stopping) => {
-                let wanted = self.lives.get(&record.id).is_none_or(|life| life.to_stop);
-                same && wanted && (step == "stop" || step == "plan")
-            }
-            (Some(Assigned | Queued), Queued) | (Some(Assigned), Parked) if step == "steer" => true,
-            (Some(Assigned | Running | Queued), Queued) | (Some(Running | Assigned), Parked) => {
-                matches!(step, "release" | "reap" | "sweep" | "started" | "attend")
-            }
-            (Some(Parked), Queued) => matches!(step, "unpark" | "steer" | "sweep"),
-            (Some(Queued), Parked) => step == "steer",
-            (Some(from), to) if from == to => same,
-            _ => false,
+            _ => {}
         }
+        let begins =
+            matches!((from, record.state), (None | Some(Queued), Assigned) | (Some(Assigned), Running));
+        if begins && !is_member {
+            violates("S9");
+        }
+        may(step, from, Some(record.state)) || from == Some(record.state) && same
     }
 
     fn remember(&mut self, key: &JobKey, before: Option<&Record>, record: &Record, now: u64, attested: bool) {

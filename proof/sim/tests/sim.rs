@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use tenure_pool::store::needs_memory;
 use tenure_protocol::core::call::STEPS;
 use tenure_protocol::mutation::{Mutation, Mutations};
+use tenure_sim::transitions::table;
 use tenure_sim::{Fault, Options, Report, run};
 
 /// A short run: enough for a few leases to run out.
@@ -259,4 +260,10 @@ fn each_step_has_the_name_of_its_script() {
     for step in unknown {
         assert!(COMMANDS.contains(step), "{step}");
     }
+}
+
+#[test]
+fn the_legal_changes_of_a_state_stand_in_the_concepts() {
+    let page = include_str!("../../../docs/concepts.md");
+    assert!(page.contains(&table()), "docs/concepts.md must have this table:\n{}", table());
 }

@@ -144,6 +144,7 @@ pub enum Obstacle {
 
 impl DispatchError {
     /// There was no answer in time, and nothing more is known.
+    #[doc(hidden)]
     pub fn late(ticket: Ticket) -> Self {
         Self::Deadline { ticket, accepted: false, obstacle: None, refusal: None, trouble: None }
     }

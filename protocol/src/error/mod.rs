@@ -268,6 +268,7 @@ pub enum Error {
 
 impl Error {
     /// The pool runs with another value of the setting.
+    #[doc(hidden)]
     pub fn mismatch(name: &str, theirs: &str, ours: &str) -> Self {
         Self::SettingMismatch { name: name.to_owned(), theirs: shown(name, theirs), ours: shown(name, ours) }
     }

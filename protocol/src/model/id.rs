@@ -141,6 +141,7 @@ impl Incarnation {
     pub const LAST: Self = Self(Token::LAST.0);
 
     /// This incarnation, or `None` if no pool can have it.
+    #[doc(hidden)]
     pub fn sound(self) -> Option<Self> {
         (self <= Self::LAST).then_some(self)
     }
@@ -157,6 +158,7 @@ impl Revision {
     pub const UNREADABLE: Self = Self(u64::MAX);
 
     /// Whether a map can have this revision.
+    #[doc(hidden)]
     pub fn is_sound(self) -> bool {
         self <= Self::LAST
     }

@@ -30,12 +30,14 @@ pub struct Level {
 
 impl Level {
     /// The levels of one shard.
+    #[doc(hidden)]
     pub fn of(own: u32, floor: u32, members: &Members) -> Self {
         let lowest_member = members.entries.values().map(|member| member.level).min();
         Self { own, floor, lowest_member }
     }
 
     /// The levels of two shards.
+    #[doc(hidden)]
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let members = self.lowest_member.into_iter().chain(other.lowest_member);
@@ -62,6 +64,7 @@ pub struct TooOld {
 
 impl TooOld {
     /// The caller's level is below the floor.
+    #[doc(hidden)]
     pub fn new(floor: u32, level: u32) -> Self {
         Self { floor, level }
     }

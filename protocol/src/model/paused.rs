@@ -28,6 +28,7 @@ pub struct Paused {
 
 impl Paused {
     /// The pause of this job, if it is paused. `kept` is what is kept beside its record.
+    #[doc(hidden)]
     pub fn of(record: &Record, kept: Option<&str>) -> Option<Self> {
         let (by, reason) = kept.map(Self::parts).unwrap_or_default();
         let until = record.paused_until().map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
@@ -35,18 +36,21 @@ impl Paused {
     }
 
     /// The text that is kept: `by|end|reason`. The end is a time of the store's, ms.
+    #[doc(hidden)]
     pub fn text(by: &str, end: Option<u64>, reason: &str) -> String {
         let end = end.map(|end| end.to_string()).unwrap_or_default();
         format!("{by}|{end}|{reason}")
     }
 
     /// When a pause with this text is over, by the store's clock, ms.
+    #[doc(hidden)]
     pub fn end_of(text: &str) -> Option<u64> {
         let (end, _) = text.split_once('|')?.1.split_once('|')?;
         decimal(end).filter(|_| end.len() < 16)
     }
 
     /// The author of a pause with this text, and the reason.
+    #[doc(hidden)]
     pub fn parts(text: &str) -> (&str, &str) {
         let (by, rest) = text.split_once('|').unwrap_or_default();
         let end = rest.split_once('|').filter(|(end, _)| end.bytes().all(|byte| byte.is_ascii_digit()));

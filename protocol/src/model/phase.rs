@@ -24,6 +24,7 @@ pub enum PoolPhase {
 
 impl PoolPhase {
     /// The phase that is further from an open pool. While some shard has not ended, the pool is ending.
+    #[doc(hidden)]
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
         let distance = |phase| match phase {

@@ -62,6 +62,7 @@ pub struct WorkerCounts {
 
 impl WorkerCounts {
     /// A worker with empty hands.
+    #[doc(hidden)]
     pub fn new(worker: WorkerId) -> Self {
         Self { worker, held: 0, to_start: 0, coming: 0, to_move: 0, stuck: 0, capacity: None }
     }
@@ -100,11 +101,13 @@ struct Stored {
 
 impl NodeStatus {
     /// What the node of this process says. Only the reader knows the node's name and shard.
+    #[doc(hidden)]
     pub fn new(host: String, pid: u32, version: &str, up: Duration, workers: Vec<WorkerCounts>) -> Self {
         Self { shard: 0, node: String::new(), host, pid, version: version.to_owned(), up, workers }
     }
 
     /// Its bytes. Empty if they cannot be written, which no value leads to.
+    #[doc(hidden)]
     pub fn encode(self) -> Bytes {
         let Self { host, pid, version, up, workers, .. } = self;
         let up = u64::try_from(up.as_millis()).unwrap_or(u64::MAX);
@@ -114,6 +117,7 @@ impl NodeStatus {
     }
 
     /// Reads what a node has said. `None` for a later version, and for damage.
+    #[doc(hidden)]
     pub fn decode(shard: usize, node: String, bytes: &[u8]) -> Option<Self> {
         let stored: Stored = rmp_serde::from_slice(bytes).ok()?;
         let Stored { v, host, pid, version, up, workers } = stored;

@@ -110,6 +110,7 @@ impl Cause {
     }
 
     /// The cause with this letter.
+    #[doc(hidden)]
     pub fn of(letter: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.letter() == letter)
     }

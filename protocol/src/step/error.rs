@@ -129,6 +129,7 @@ impl StoreError {
     }
 
     /// Its text, with those of its sources.
+    #[doc(hidden)]
     pub fn with_sources(&self) -> String {
         let (mut text, mut source) = (self.to_string(), std::error::Error::source(self));
         while let Some(error) = source {
@@ -145,6 +146,7 @@ impl StoreError {
     }
 
     /// Whether the store rejects the client itself: a setting, a certificate, a user or a password. No step was sent.
+    #[doc(hidden)]
     pub fn is_locked_out(&self) -> bool {
         matches!((self, self.class()), (Self::Unusable(_), Some(Class::Config | Class::Refused)))
     }
@@ -156,11 +158,13 @@ impl StoreError {
 
     /// Whether the store refuses the step whatever its items are, until somebody mends the user's rights or the memory. So
     /// a caller hears of it at once.
+    #[doc(hidden)]
     pub fn is_refusal(&self) -> bool {
         self.is_forbidden() || self.is_full()
     }
 
     /// The class of the error, if the connection to Redis gave the error.
+    #[doc(hidden)]
     pub fn class(&self) -> Option<Class> {
         match self {
             Self::NotExecuted(failure)

@@ -3,6 +3,7 @@
 use tenure_protocol::model::id::Token;
 use tenure_protocol::model::record::{JobState, Record};
 use tenure_protocol::step::WorkerEvent;
+use tenure_sim::transitions::may;
 
 use super::asks::Attempt;
 use super::notes::Notes;
@@ -178,20 +179,11 @@ fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'stati
     let new = new.filter(|new| new.id == old.id);
     let Some(new) = new else {
         let may_end = match cause {
-            Cause::Stop { .. } => {
-                matches!(old.state, JobState::Queued | JobState::Assigned | JobState::Parked)
-            }
-            Cause::Release => {
-                matches!(old.state, JobState::Assigned | JobState::Running | JobState::Stopping)
-            }
+            Cause::Stop { .. } => may("stop", Some(old.state), None),
+            Cause::Release => may("release", Some(old.state), None),
+            // Only a pool that is shutting down drops others.
             Cause::Reap | Cause::Refuse => old.state == JobState::Stopping,
-            Cause::Attest => true,
-            Cause::Route { .. }
-            | Cause::Steer(_)
-            | Cause::Loss
-            | Cause::Close
-            | Cause::Stale
-            | Cause::Other => false,
+            cause => cause == Cause::Attest,
         };
         return (!may_end).then_some("S4");
     };

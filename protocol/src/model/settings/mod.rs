@@ -149,6 +149,7 @@ pub struct InvalidSetting {
 
 impl InvalidSetting {
     /// This value of the setting is invalid.
+    #[doc(hidden)]
     pub fn new(name: &'static str, value: String, why: impl Into<Cow<'static, str>>) -> Self {
         Self { name, value, why: why.into() }
     }
@@ -218,6 +219,7 @@ pub fn is_fixed(name: &str) -> bool {
 
 impl Settings {
     /// These settings, with the stored values of all that may change. Unusable stored values are ignored.
+    #[doc(hidden)]
     #[must_use]
     pub fn adopting(&self, stored: &BTreeMap<String, String>) -> Self {
         self.taking(stored, |name| !is_fixed(name))
@@ -225,6 +227,7 @@ impl Settings {
 
     /// Like `adopting`, and with the stored keys of the placement hash if the node was given none. A pool never
     /// changes them. But no state of the node rests on them, and a pool that is created again may have other keys.
+    #[doc(hidden)]
     #[must_use]
     pub fn following(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.adopting(stored);
@@ -232,6 +235,7 @@ impl Settings {
     }
 
     /// These settings for a node that joins a pool: each setting that the node was not given is the pool's.
+    #[doc(hidden)]
     #[must_use]
     pub fn joining(&self, stored: &BTreeMap<String, String>, given: &Given) -> Self {
         let adopted = self.taking(stored, |name| !given.has(name));
@@ -300,6 +304,7 @@ impl Settings {
     ///
     /// # Errors
     /// The name of a setting that cannot change.
+    #[doc(hidden)]
     pub fn changes_to(&self, other: &Self) -> Result<Vec<SettingChange>, &'static str> {
         if self.shard != other.shard {
             return Err(ShardId::SETTING);
