@@ -38,8 +38,7 @@ impl State {
         &mut self,
         now: u64,
         inc: Incarnation,
-        turn: Option<&Turn>,
-        ring: Option<Revision>,
+        (turn, ring): (Option<&Turn>, Option<Revision>),
         items: &[DispatchItem],
     ) -> Result<Vec<DispatchReply>, Refusal> {
         self.guard(inc)?;

@@ -15,6 +15,67 @@ use crate::step::{
     Route, Save, Settle, ShutDown, Started, Steer, Survey, Sweep, TakeTick, Tell, Unpark,
 };
 
+/// Steps whose whole change of the state is one expression: the state, the time, the incarnation, and the step.
+macro_rules! transitions {
+    ($($step:ident: |$this:tt, $state:tt, $now:tt, $inc:tt| $change:expr;)*) => {$(
+        impl Transition for $step {
+            fn apply(&self, $state: &mut State, $now: u64, $inc: Incarnation) -> Applied<Self> {
+                let $this = self;
+                $change
+            }
+        }
+    )*};
+}
+
+transitions! {
+    OpenNormal: |_, state, _, inc| state.open_normal(inc);
+    ChangeSettings: |step, state, _, inc| state.change_settings(inc, &step.changes);
+    Cordon: |step, state, _, inc| state.cordon(inc, step.seen, &step.node, step.on);
+    RaiseLevel: |step, state, _, inc| state.raise_level(inc, step.level);
+    Join: |step, state, now, inc| state.join(now, inc, &step.request);
+    Settle: |step, state, now, inc| state.settle(now, inc, step.worker);
+    ReadStatuses: |_, state, _, _| Ok(state.statuses.iter().map(|(node, said)| (node.to_string(), said.clone())).collect());
+    Drain: |step, state, _, inc| state.drain(inc, &step.workers);
+    Expire: |step, state, now, inc| state.expire(now, inc, &step.workers);
+    Reap: |step, state, now, inc| state.reap(now, inc, step.worker, step.limit);
+    AttestJobs: |step, state, now, inc| state.attest(now, inc, step.worker, &step.member, &step.items);
+    Attend: |step, state, now, inc| state.attend(now, inc, step.worker, step.after.as_ref(), step.limit);
+    Dispatch: |step, state, now, inc| state.dispatch(now, inc, step.by.parts(), &step.items);
+    Route: |step, state, now, inc| state.route(now, inc, step.ring, &step.entries, &step.jobs);
+    LookUp: |step, state, _, _| Ok(state.lookup(&step.items));
+    ReadPayload: |step, state, _, _| Ok(state.payload(&step.key));
+    Explain: |step, state, now, _| state.explain(now, &step.key, step.id.as_ref());
+    ReadFigures: |step, state, now, _| state.figures(now, step.look, &step.workers);
+    ListJobs: |step, state, _, _| Ok(state.jobs_page(step.cursor, step.limit));
+    Begin: |step, state, now, inc| state.begin(now, inc, &step.begins);
+    Started: |step, state, now, inc| state.started(now, inc, &step.starts);
+    Release: |step, state, now, inc| state.release(now, inc, step.worker, &step.finished, &step.items);
+    ListOwned: |step, state, _, inc| state.owned(inc, step.worker, step.after.as_ref(), step.limit);
+    Save: |step, state, now, inc| state.save(now, inc, step.worker, &step.items);
+    ReadCheckpoint: |step, state, _, _| Ok(state.checkpoint(&step.key));
+    Unpark: |step, state, now, inc| state.unpark(now, inc, &step.jobs);
+    Steer: |step, state, now, inc| state.steer(now, inc, &step.items);
+    ListParked: |step, state, _, _| Ok(state.parked_page(step.cursor, step.limit));
+    ReadPauses: |step, state, _, _| Ok(step.keys.iter().map(|key| state.pause(key)).collect());
+    ReadSchedules: |_, state, _, _| Ok(state.all_schedules());
+    ChangeSchedule: |step, state, now, inc| state.sched(now, inc, &step.schedule, &step.change);
+    HoldTurns: |step, state, now, inc| state.term(now, inc, &step.node, &step.items);
+    TakeTick: |step, state, now, inc| state.tick(now, inc, &step.schedule, step.turn, step.number);
+    ListPlanned: |step, state, _, inc| state.planned(inc, &step.plan, step.after.as_ref(), step.limit);
+    ClaimPool: |step, state, now, _| Ok(state.claim_events(now, &step.consumer, step.min_idle, step.max));
+    ReadOldest: |step, state, _, _| Ok(state.worker_streams.get(&step.worker).and_then(Log::oldest));
+    Note: |step, state, now, inc| state.note(now, inc, step.most, &step.entry);
+    ReadHistory: |step, state, _, _| state.history(step.after, step.limit);
+    Sweep: |step, state, now, inc| state.sweep(now, inc, step.limit, step.kick);
+    Inspect: |step, state, now, inc| state.inspect(now, inc, step.cursor, step.limit, &step.held);
+    ShutDown: |step, state, now, inc| state.shutdown(now, inc, &step.by, step.mode);
+    Purge: |step, state, now, inc| state.purge(now, inc, step.limit);
+    CleanUp: |step, state, now, inc| state.cleanup(now, inc, step.tombstone);
+    RestoreGroup: |_, state, _, inc| state.restore_group(inc);
+    PruneConsumers: |step, state, now, inc| state.prune_consumers(now, inc, step.idle);
+    ReadTime: |_, _, now, _| Ok(now);
+}
+
 impl Transition for Bootstrap {
     const ANY_SERVER: bool = true;
     fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
@@ -29,39 +90,10 @@ impl Transition for Recover {
     }
 }
 
-impl Transition for OpenNormal {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.open_normal(inc)
-    }
-}
-
-impl Transition for ChangeSettings {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.change_settings(inc, &self.changes)
-    }
-}
-
-impl Transition for Cordon {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.cordon(inc, self.seen, &self.node, self.on)
-    }
-}
-
-impl Transition for RaiseLevel {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.raise_level(inc, self.level)
-    }
-}
-
-impl Transition for Join {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.join(now, inc, &self.request)
-    }
-}
-
-impl Transition for Settle {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.settle(now, inc, self.worker)
+impl Transition for ReadState {
+    const ANY_SERVER: bool = true;
+    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
+        Ok(state.pool_state())
     }
 }
 
@@ -75,175 +107,6 @@ impl OnMemory for Renew {
     }
 }
 
-impl Transition for ReadStatuses {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.statuses.iter().map(|(node, said)| (node.to_string(), said.clone())).collect())
-    }
-}
-
-impl Transition for Drain {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.drain(inc, &self.workers)
-    }
-}
-
-impl Transition for Expire {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.expire(now, inc, &self.workers)
-    }
-}
-
-impl Transition for Reap {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.reap(now, inc, self.worker, self.limit)
-    }
-}
-
-impl Transition for AttestJobs {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.attest(now, inc, self.worker, &self.member, &self.items)
-    }
-}
-
-impl Transition for Attend {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.attend(now, inc, self.worker, self.after.as_ref(), self.limit)
-    }
-}
-
-impl Transition for Dispatch {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        let (turn, ring) = self.by.parts();
-        state.dispatch(now, inc, turn, ring, &self.items)
-    }
-}
-
-impl Transition for Route {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.route(now, inc, self.ring, &self.entries, &self.jobs)
-    }
-}
-
-impl Transition for LookUp {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.lookup(&self.items))
-    }
-}
-
-impl Transition for ReadPayload {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.payload(&self.key))
-    }
-}
-
-impl Transition for Explain {
-    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
-        state.explain(now, &self.key, self.id.as_ref())
-    }
-}
-
-impl Transition for ReadFigures {
-    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
-        state.figures(now, self.look, &self.workers)
-    }
-}
-
-impl Transition for ListJobs {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.jobs_page(self.cursor, self.limit))
-    }
-}
-
-impl Transition for Begin {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.begin(now, inc, &self.begins)
-    }
-}
-
-impl Transition for Started {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.started(now, inc, &self.starts)
-    }
-}
-
-impl Transition for Release {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.release(now, inc, self.worker, &self.finished, &self.items)
-    }
-}
-
-impl Transition for ListOwned {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.owned(inc, self.worker, self.after.as_ref(), self.limit)
-    }
-}
-
-impl Transition for Save {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.save(now, inc, self.worker, &self.items)
-    }
-}
-
-impl Transition for ReadCheckpoint {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.checkpoint(&self.key))
-    }
-}
-
-impl Transition for Unpark {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.unpark(now, inc, &self.jobs)
-    }
-}
-
-impl Transition for Steer {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.steer(now, inc, &self.items)
-    }
-}
-
-impl Transition for ListParked {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.parked_page(self.cursor, self.limit))
-    }
-}
-
-impl Transition for ReadPauses {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(self.keys.iter().map(|key| state.pause(key)).collect())
-    }
-}
-
-impl Transition for ReadSchedules {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.all_schedules())
-    }
-}
-
-impl Transition for ChangeSchedule {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.sched(now, inc, &self.schedule, &self.change)
-    }
-}
-
-impl Transition for HoldTurns {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.term(now, inc, &self.node, &self.items)
-    }
-}
-
-impl Transition for TakeTick {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.tick(now, inc, &self.schedule, self.turn, self.number)
-    }
-}
-
-impl Transition for ListPlanned {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.planned(inc, &self.plan, self.after.as_ref(), self.limit)
-    }
-}
-
 impl OnMemory for ReadPool {
     fn on(&self, server: &mut Server, now: u64, _: Incarnation) -> Applied<Self> {
         Ok(server.state.pool_events(now, &self.consumer, self.max))
@@ -253,24 +116,12 @@ impl OnMemory for ReadPool {
     }
 }
 
-impl Transition for ClaimPool {
-    fn apply(&self, state: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.claim_events(now, &self.consumer, self.min_idle, self.max))
-    }
-}
-
 impl OnMemory for ReadNode {
     fn on(&self, server: &mut Server, _: u64, _: Incarnation) -> Applied<Self> {
         Ok(server.state.node_events(&self.node, &self.cursors, self.max))
     }
     fn wait(&self, answer: &Self::Answer) -> Option<Duration> {
         (answer.workers.is_empty() && answer.outcomes.is_empty()).then_some(self.block)
-    }
-}
-
-impl Transition for ReadOldest {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.worker_streams.get(&self.worker).and_then(Log::oldest))
     }
 }
 
@@ -302,73 +153,12 @@ impl Transition for ForgetNode {
     }
 }
 
-impl Transition for Note {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.note(now, inc, self.most, &self.entry)
-    }
-}
-
-impl Transition for ReadHistory {
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        state.history(self.after, self.limit)
-    }
-}
-
 impl OnMemory for AwaitHistory {
     fn on(&self, server: &mut Server, _: u64, _: Incarnation) -> Applied<Self> {
         Ok(server.state.history.after(self.after).next().is_some())
     }
     fn wait(&self, found: &bool) -> Option<Duration> {
         (!found).then_some(self.block)
-    }
-}
-
-impl Transition for Sweep {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.sweep(now, inc, self.limit, self.kick)
-    }
-}
-
-impl Transition for Inspect {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.inspect(now, inc, self.cursor, self.limit, &self.held)
-    }
-}
-
-impl Transition for ShutDown {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.shutdown(now, inc, &self.by, self.mode)
-    }
-}
-
-impl Transition for Purge {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.purge(now, inc, self.limit)
-    }
-}
-
-impl Transition for CleanUp {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.cleanup(now, inc, self.tombstone)
-    }
-}
-
-impl Transition for RestoreGroup {
-    fn apply(&self, state: &mut State, _: u64, inc: Incarnation) -> Applied<Self> {
-        state.restore_group(inc)
-    }
-}
-
-impl Transition for PruneConsumers {
-    fn apply(&self, state: &mut State, now: u64, inc: Incarnation) -> Applied<Self> {
-        state.prune_consumers(now, inc, self.idle)
-    }
-}
-
-impl Transition for ReadState {
-    const ANY_SERVER: bool = true;
-    fn apply(&self, state: &mut State, _: u64, _: Incarnation) -> Applied<Self> {
-        Ok(state.pool_state())
     }
 }
 
@@ -383,11 +173,5 @@ impl OnMemory for Survey {
     const ANY_SERVER: bool = true;
     fn on(&self, server: &mut Server, now: u64, _: Incarnation) -> Applied<Self> {
         Ok((server.state.pool_state(), server.identity(now)))
-    }
-}
-
-impl Transition for ReadTime {
-    fn apply(&self, _: &mut State, now: u64, _: Incarnation) -> Applied<Self> {
-        Ok(now)
     }
 }
