@@ -196,8 +196,11 @@ impl MemoryStore {
     }
 
     pub(super) fn expect(&self, inc: Incarnation, members: Revision, settings: Revision) {
-        let known = (self.shared.members.borrow().incarnation, self.shared.members.borrow().revision);
-        let stale = known != (Some(inc), members) || self.shared.settings.borrow().revision != settings;
+        // One map at a time, and none behind the lock: a writer who waits keeps out a second reader.
+        let of_members = |known: &Members| (known.incarnation, known.revision) != (Some(inc), members);
+        let other_members = of_members(&self.shared.members.borrow());
+        let other_settings = self.shared.settings.borrow().revision != settings;
+        let stale = other_members || other_settings;
         let server = lock(&self.shared.server);
         if stale && server.admit(&lock(&self.client)).is_ok() {
             self.shared.publish(&server);

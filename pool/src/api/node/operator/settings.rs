@@ -205,7 +205,9 @@ impl Shard {
         };
         match store.run(incarnation, &ChangeSettings { changes: changes.clone() }).await {
             Ok(revision) => {
-                store.expect(incarnation, store.members().borrow().revision, revision);
+                // Nobody may hold a map while it is expected to change.
+                let members = store.members().borrow().revision;
+                store.expect(incarnation, members, revision);
                 let asked = changes.iter().map(|change| format!("{}={}", change.name, change.to));
                 let asked = asked.collect::<Vec<_>>().join(", ");
                 self.note(News::new(EventKind::Asked).saying(&format!("settings: {asked}")));
