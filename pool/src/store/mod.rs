@@ -8,7 +8,7 @@ mod redis;
 mod shared;
 
 pub use memory::MemoryStore;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 pub use redis::needs_memory;
 pub use redis::{RedisStore, UnsuitableServer, decode_begin};
 pub use shared::{Known, OnRedis, Store};

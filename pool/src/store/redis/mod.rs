@@ -36,7 +36,7 @@ use tokio::sync::{Mutex, watch};
 
 use self::keys::Keys;
 use self::maps::{Broken, Maps};
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 pub use self::script::needs_memory;
 use self::script::{Clock, Scripts};
 pub use self::server::UnsuitableServer;
