@@ -59,7 +59,7 @@ impl<E> Log<E> {
     }
 
     /// All entries in order.
-    #[cfg(feature = "proof")]
+    #[cfg(any(test, feature = "proof"))]
     pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
         self.entries.values()
     }

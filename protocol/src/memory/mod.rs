@@ -9,9 +9,9 @@ mod checkpoints;
 mod closing;
 mod cordons;
 mod dispatching;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 mod dump;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 mod exam;
 mod explaining;
 mod figures;
@@ -25,7 +25,7 @@ mod messages;
 mod notifications;
 mod ownership;
 mod parking;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 mod proof;
 mod reaping;
 mod repair;
@@ -41,8 +41,8 @@ mod streams;
 mod suspicion;
 mod updating;
 
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 pub use exam::Facts;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 pub use proof::Snapshot;
 pub use server::{Changes, Client, OnMemory, Server};

@@ -58,7 +58,7 @@ pub(super) struct Tombstone {
 pub(super) enum Stored {
     Record(Record),
     /// Another version, or damage: left as it is. Only proofs write one.
-    #[cfg_attr(not(feature = "proof"), allow(dead_code))]
+    #[cfg_attr(not(any(test, feature = "proof")), allow(dead_code))]
     Damaged(Bytes),
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Mailbox {
     pub(super) damage: Option<Bytes>,
 }
 
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 impl Mailbox {
     /// Its header: the first number, the one behind the last, and the bytes of all.
     pub(super) fn header(&self) -> String {

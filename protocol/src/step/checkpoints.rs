@@ -21,7 +21,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Its header in the store.
-    #[cfg(feature = "proof")]
+    #[cfg(any(test, feature = "proof"))]
     pub fn header(&self) -> String {
         format!("1|{}|{}|{}", self.token, self.number, self.at)
     }

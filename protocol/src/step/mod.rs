@@ -10,7 +10,7 @@
 mod asking;
 mod attesting;
 mod checkpoints;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 mod dump;
 mod error;
 mod events;
@@ -32,7 +32,7 @@ pub use crate::model::settings::SettingChange;
 pub use asking::*;
 pub use attesting::*;
 pub use checkpoints::*;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 pub use dump::{Content, Dump, Text};
 pub use error::*;
 pub use events::*;

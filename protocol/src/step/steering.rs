@@ -24,7 +24,7 @@ letters! {
     }
 }
 
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 impl Way {
     /// All ways.
     pub const ALL: [Self; 6] =

@@ -109,7 +109,7 @@ macro_rules! calls {
         }
 
         /// The names of all steps.
-        #[cfg(feature = "proof")]
+        #[cfg(any(test, feature = "proof"))]
         pub const STEPS: &[&str] = &[$(<$step as Step>::NAME),*];
 
         impl Done {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Lease, Standing, Timing};
 use crate::core::time::Time;
-#[cfg(feature = "proof")]
+#[cfg(any(test, feature = "proof"))]
 use crate::core::time::earliest;
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::MemberState;
@@ -109,7 +109,7 @@ impl LeaseTable {
     }
 
     /// The end of a worker's right to act: zero for one whose lease was given up.
-    #[cfg(feature = "proof")]
+    #[cfg(any(test, feature = "proof"))]
     pub fn holds_until(&self, worker: WorkerId) -> Time {
         let held = self.held.get(&worker).filter(|held| !held.asked_to_end);
         held.map_or(Time(0), |held| held.lease.soft_at())
@@ -170,7 +170,7 @@ impl LeaseTable {
     }
 
     /// When [`expire`](Self::expire) next returns a deadline, if nothing is renewed.
-    #[cfg(feature = "proof")]
+    #[cfg(any(test, feature = "proof"))]
     pub fn next_expiry(&self) -> Option<Time> {
         let next = |held: &HeldLease| {
             let soft = (!held.asked_to_end).then(|| held.lease.soft_at());
