@@ -5,7 +5,8 @@ use tenure_protocol::model::record::JobState::{self, Assigned, Parked, Queued, R
 /// A state before and after, `None` where there is no job, and the steps that may make the change.
 type Transition = (Option<JobState>, Option<JobState>, &'static [&'static str]);
 
-/// All changes but those of `attest`, which writes what workers report after a loss of data.
+/// All changes but those of `attest`, which writes what workers report after a loss of data. A shutdown deletes what workers
+/// that have gone left behind.
 const TRANSITIONS: &[Transition] = &[
     (None, Some(Queued), &["dispatch", "notify_or_start", "plan"]),
     (None, Some(Assigned), &["dispatch", "notify_or_start"]),
@@ -20,8 +21,8 @@ const TRANSITIONS: &[Transition] = &[
     (Some(Running), Some(Queued), &["release", "reap", "sweep", "started", "attend"]),
     (Some(Running), Some(Parked), &["release", "reap", "sweep", "started", "attend"]),
     (Some(Running), Some(Stopping), &["stop", "plan"]),
-    (Some(Running), None, &["release", "reap"]),
-    (Some(Stopping), None, &["release", "reap", "attend"]),
+    (Some(Running), None, &["release", "reap", "shutdown"]),
+    (Some(Stopping), None, &["release", "reap", "attend", "shutdown"]),
     (Some(Parked), Some(Queued), &["unpark", "steer", "sweep"]),
     (Some(Parked), None, &["stop", "plan", "shutdown"]),
 ];
