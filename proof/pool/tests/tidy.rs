@@ -41,7 +41,7 @@ const LAYERS: [(&str, &[&str]); 3] = [
 ];
 
 /// Public types that users may match or build in full, by crate and name, and why.
-const EXHAUSTIVE: [(&str, &str, &str); 21] = [
+const EXHAUSTIVE: [(&str, &str, &str); 22] = [
     ("connection", "Version", "the three numbers of a version"),
     ("protocol", "Ask", "only the store and proofs see the step of this name"),
     ("protocol", "Client", "only the store and proofs see the type of this name"),
@@ -49,6 +49,7 @@ const EXHAUSTIVE: [(&str, &str, &str); 21] = [
     ("protocol", "Steer", "only the store and proofs see the step of this name"),
     ("protocol", "Ticket", "a key and an id: whoever kept both makes it again"),
     ("protocol", "Update", "only the store and proofs see the step of this name"),
+    ("protocol", "Failure", "only the engine and its shell see the type of this name"),
     ("protocol", "Settings", "users give some, and `..Settings::default()`"),
     ("rmap", "Exchange", "a conditional write is done or not, there is no third outcome"),
     ("rmap", "Layout", "the caller names all places of a map"),
