@@ -111,7 +111,7 @@ impl Thread {
     }
 }
 
-/// A driver whose handlers run on the runtime that drops this.
+/// Aborts a driver when the runtime of the caller ends, and drops the guest.
 struct Guest(AbortHandle);
 
 impl Drop for Guest {

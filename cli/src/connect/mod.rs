@@ -116,7 +116,7 @@ impl Place {
     /// A client of the pool, which must exist.
     ///
     /// # Errors
-    /// There is no such pool, or it is not joined in time.
+    /// The pool does not exist, or the join takes too long.
     pub(crate) async fn node(&self) -> Result<Node, Failure> {
         Ok(self.operator().await?.node().await?.clone())
     }

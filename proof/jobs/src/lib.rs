@@ -1,1 +1,1 @@
-//! Nothing but tests: see `tests`.
+//! The tests of background jobs. The folder `tests` has all of them.

@@ -1,1 +1,1 @@
-//! Nothing but tests: see `tests`.
+//! The tests of the pool. The folder `tests` has all of them.

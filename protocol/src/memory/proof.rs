@@ -1,5 +1,5 @@
-//! For proofs: damage and losses that a store in memory is told of, and its states. Steps run on one of many states,
-//! and states are compared. One whose indexes contradict the records says so.
+//! For proofs: damage to a server's data, losses of data, and snapshots. A snapshot can be compared, and says whether an index
+//! contradicts the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
