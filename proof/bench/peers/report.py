@@ -9,6 +9,8 @@ import statistics
 import sys
 from html import escape
 
+import outages
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "performance.md"
 PLOT = ROOT / "docs" / "peers.svg"
@@ -50,10 +52,12 @@ class Medians:
         many, single = [] if "throughput" in wrong else many, [] if "latency" in wrong else single
 
         def median(rows, figure):
-            return statistics.median(map(figure, rows)) if rows else None
+            there = [value for value in map(figure, rows) if value is not None]
+            return statistics.median(there) if there else None
 
         self.rate = median(many, lambda row: row["jobs"] / row["seconds"])
         self.redis = median(many, lambda row: row["redis_us_per_job"])
+        self.commands = median(many, lambda row: row.get("commands_per_job"))
         self.half = median(single, lambda row: row["p50_ms"])
         self.most = median(single, lambda row: row["p99_ms"])
 
@@ -66,13 +70,17 @@ def tables(measured):
     """A table of medians for each kind, and the settings of each program."""
     lines = []
     for kind, title in KINDS.items():
-        lines += [f"| {title} | version | jobs/s | Redis, µs a job | one by one, p50 ms | p99 ms |",
-                  "|---|---|---:|---:|---:|---:|"]
-        for peer in (peer for peer in measured["peers"] if peer["kind"] == kind):
+        peers = [peer for peer in measured["peers"] if peer["kind"] == kind]
+        if not peers:
+            continue
+        lines += [f"| {title} | version | jobs/s | Redis, µs a job | its commands a job | one by one, p50 ms | p99 ms |",
+                  "|---|---|---:|---:|---:|---:|---:|"]
+        for peer in peers:
             one = Medians(measured, peer)
-            figures = (shown(one.rate, ",.0f"), shown(one.redis, ".1f"), shown(one.half, ".2f"), shown(one.most, ".2f"))
+            figures = (shown(one.rate, ",.0f"), shown(one.redis, ".1f"), shown(one.commands, ".1f"), shown(one.half, ".2f"), shown(one.most, ".2f"))
             lines.append(f"| {peer['name']} | {peer.get('version', 'not had')} | {' | '.join(figures)} |")
         lines.append("")
+    lines += outages.tables(measured)
     lines += ["| | settings | not made for |", "|---|---|---|"]
     lines += [f"| {peer['name']} | {peer['settings']} | {peer['not_for']} |" for peer in measured["peers"]]
     lines.append("")
@@ -89,7 +97,7 @@ PANELS = [
     ("one by one, p50, ms", lambda one: one.half, ".2f"),
 ]
 COLOURS = {"queue": "#1764ab", "pool": "#c8553d"}
-ROW, WIDTH, LABELS = 24, 250, 110
+ROW, WIDTH, LABELS = 24, 250, 130
 
 
 def plot(measured):

@@ -1,8 +1,10 @@
 """Runs Tenure and its peers by turns, each with an idiomatic program of its own, on one Redis in the same minutes.
 
-    make peers     ROUNDS=3 JOBS=20000 SINGLE=500 PUBLISH=1
+    make peers     ROUNDS=3 JOBS=20000 SINGLE=500 OUTAGES=1 HOLD=60 KEYS=1000 ONLY="tenure-pool, redlock" PUBLISH=1
 
-Prints the versions, the load of the machine, each run as a line of JSON, and a table of medians. A peer that this machine
+Prints the versions, the load of the machine, each run as a line of JSON, and a table of medians. The programs that keep a worker for
+each key also hold JOBS keys for HOLD seconds, and lose a process with a part of KEYS keys by SIGKILL and by SIGSTOP, OUTAGES times:
+0 leaves that out. ONLY names the peers that are run; then nothing is published. A peer that this machine
 cannot have, because a tool is missing or a registry does not answer, is named with the reason, and is no failure. A program
 that has all its packages and does not build is a failure, and so is a run of Tenure's own programs that fails: the exit
 status is 1. A run that fails, or takes longer than PATIENCE, is named with the reason and is not repeated. The rest
@@ -15,23 +17,27 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 
+import keys
 import report
+from program import ROOT, Failed, Program, Redis, last_line
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 BUILT = ROOT / "target" / "peers"
-ROUNDS = int(os.environ.get("ROUNDS") or 3)
-JOBS = int(os.environ.get("JOBS") or 20_000)
-SINGLE = int(os.environ.get("SINGLE") or 500)
+
+
+def asked(name, otherwise):
+    """A number of the environment."""
+    return int(os.environ.get(name) or otherwise)
+
+
+ROUNDS, JOBS, SINGLE = asked("ROUNDS", 3), asked("JOBS", 20_000), asked("SINGLE", 500)
+OUTAGES, HOLD, KEYS = asked("OUTAGES", 1), asked("HOLD", 60), asked("KEYS", 1000)
+ONLY = [name.strip() for name in (os.environ.get("ONLY") or "").split(",") if name.strip()]
 SLOTS = 256
-# Seconds. Longer than any run takes that makes progress, on the slowest machine.
-PATIENCE = 300
 
 
 class CannotBeHad(Exception):
@@ -40,16 +46,6 @@ class CannotBeHad(Exception):
 
 class DoesNotBuild(Exception):
     """A peer has all packages, and does not build: says why."""
-
-
-class Failed(Exception):
-    """A run failed: says how."""
-
-
-def last_line(text):
-    """The last line that says something."""
-    lines = [line.strip() for line in text.replace(f"{ROOT}/", "").splitlines() if line.strip()]
-    return lines[-1].rstrip(".") if lines else ""
 
 
 def run(command, why, failure=DoesNotBuild, **options):
@@ -66,9 +62,9 @@ def run(command, why, failure=DoesNotBuild, **options):
 class Rust:
     """A program in Rust, of a workspace."""
 
-    def __init__(self, name, program, folder, package, kind, settings, not_for):
+    def __init__(self, name, program, folder, package, kind, settings, not_for, writes=()):
         self.name, self.program, self.folder, self.package = name, program, folder, package
-        self.kind, self.settings, self.not_for = kind, settings, not_for
+        self.kind, self.settings, self.not_for, self.writes = kind, settings, not_for, writes
 
     def prepare(self):
         environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT)}
@@ -84,24 +80,26 @@ class Rust:
         return [str(BUILT / "release" / self.program)], version[1] if version else "unknown"
 
 
-class Bullmq:
-    """BullMQ, on Node."""
+class Node:
+    """A program on Node, with the packages that it needs."""
 
-    name, kind = "BullMQ", "queue"
-    settings = "adds 1,000 jobs a call; done jobs are removed"
-    not_for = "an owner of a key for as long as it lives; groups are in its paid edition"
+    def __init__(self, name, folder, words, packages, kind, settings, not_for, writes=()):
+        self.name, self.folder, self.words, self.packages = name, folder, words, packages
+        self.kind, self.settings, self.not_for, self.writes = kind, settings, not_for, writes
 
     def prepare(self):
         if not (shutil.which("node") and shutil.which("npm")):
             raise CannotBeHad("there is no Node")
-        place = BUILT / "bullmq"
+        place = BUILT / self.folder
         place.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json", "main.mjs"):
-            shutil.copy(HERE / "bullmq" / name, place / name)
+            shutil.copy(HERE / self.folder / name, place / name)
         run(["npm", "ci", "--silent"], "its packages do not come", CannotBeHad, cwd=place)
-        version = json.loads((place / "node_modules/bullmq/package.json").read_text())["version"]
+        versions = [json.loads((place / "node_modules" / name / "package.json").read_text())["version"].lstrip("v")
+                    for name in self.packages]
+        versions[1:] = [f"{name} {version}" for name, version in zip(self.packages[1:], versions[1:])]
         node = run(["node", "--version"], "there is no Node", CannotBeHad).strip()
-        return ["node", str(place / "main.mjs")], f"{version}, Node {node.lstrip('v')}"
+        return ["node", str(place / "main.mjs"), *self.words], f"{', '.join(versions)}, Node {node.lstrip('v')}"
 
 
 def empty_module(place):
@@ -115,7 +113,8 @@ def empty_module(place):
 class Pulse:
     """Pulse, in Go."""
 
-    name, kind = "Pulse", "pool"
+    # It takes minutes to start as many keys as the others hold: it has no part in what is measured of keys.
+    name, kind, writes = "Pulse", "pool", ()
     settings = "room for 1,000,000 queued jobs, which are 1,000 by default"
     not_for = "short jobs of a queue; its handlers get no token that a resource could check"
 
@@ -150,73 +149,40 @@ class Pulse:
 PEERS = [
     Rust("tenure-jobs", "peers-jobs", ROOT, "tenure-jobs", "queue", "adds all jobs in one call; done jobs are removed",
          "workers outside Rust; logs of events; workflows that replay their steps"),
-    Bullmq(),
+    Node("BullMQ", "bullmq", [], ["bullmq"], "queue", "adds 1,000 jobs a call; done jobs are removed",
+         "an owner of a key for as long as it lives; groups are in its paid edition"),
     Rust("apalis-redis", "apalis", HERE / "apalis", "apalis-redis", "queue",
          "adds 1,000 jobs a call while at most 3,000 wait; an idle worker looks every 100 ms; keeps the results of done jobs",
          "long queues: 1.0.0 fails where 8,000 jobs are due, and an idle worker begins only at its next look"),
-    Rust("tenure-pool", "peers-pool", ROOT, "tenure-pool", "pool", "the defaults",
-         "short jobs of a queue, which are the work of tenure-jobs"),
+    Rust("tenure-pool", "peers-pool", ROOT, "tenure-pool", "pool", "the defaults: a lease of 10 s",
+         "short jobs of a queue, which are the work of tenure-jobs",
+         writes=("asks `lease().check()`", "asks nothing, and waits for its cancellation")),
+    Node("BullMQ + redlock", "bullmq-keys", ["redlock"], ["bullmq", "redlock"], "pool",
+         "as BullMQ's own lock; each job runs in redlock's `using`, with a lock of 10 s",
+         "jobs without end: BullMQ renews its lock of each, too; a lock has no token that a resource could check",
+         writes=("asks `signal.aborted`",)),
+    Node("BullMQ's own lock", "bullmq-keys", ["own"], ["bullmq"], "pool",
+         "adds 1,000 jobs a call, with the key as the id; else the defaults: a lock of 30 s, and a look for lost ones every 30 s; "
+         "a job whose lock is lost is cancelled",
+         "jobs without end, which fail when they are lost twice; a lock has no token that a resource could check",
+         writes=("asks `signal.aborted`",)),
     Pulse(),
 ]
 
 
-class Redis:
-    """A private server without persistence, over TCP."""
-
-    def __enter__(self):
-        binary = subprocess.run([ROOT / "scripts/redis-server", "--path"], capture_output=True, text=True, check=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.folder = tempfile.mkdtemp()
-        arguments = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", self.folder]
-        self.process = subprocess.Popen([binary.stdout.strip(), *arguments], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                self.version = self.info("server", "redis_version")
-                return self
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def command(self, *words):
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
-            connection.sendall((" ".join(words) + "\r\n").encode())
-            stream = connection.makefile("rb")
-            head = stream.readline()
-            return stream.read(int(head[1:])).decode() if head.startswith(b"$") else head.decode()
-
-    def info(self, section, name):
-        return re.search(rf"^{name}:(\S+)", self.command("INFO", section), re.MULTILINE)[1]
-
-    def cpu(self):
-        return sum(float(self.info("cpu", f"used_cpu_{kind}")) for kind in ("user", "sys"))
-
-
 def measure(redis, command, *arguments):
-    """One run on an empty server."""
+    """One run on an empty server, up to the line that the program prints."""
     redis.command("FLUSHALL")
-    environment = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{redis.port}"}
-    before = redis.cpu()
+    before = redis.usage()
+    with Program(command, arguments, redis) as program:
+        figures = program.figures()
+        used = redis.usage().since(before)
+        program.end()
     try:
-        done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE,
-                              check=False, env=environment)
-    except subprocess.TimeoutExpired as error:
-        raise Failed(f"not done after {PATIENCE} s") from error
-    if done.returncode != 0:
-        raise Failed(last_line(done.stderr) or f"exit status {done.returncode}")
-    try:
-        figures = json.loads(last_line(done.stdout))
-        figures["redis_us_per_job"] = 1e6 * (redis.cpu() - before) / figures["jobs"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise Failed(f"it printed no figures: {last_line(done.stdout)!r}") from error
+        figures["redis_us_per_job"] = used.cpu_us / figures["jobs"]
+        figures["commands_per_job"] = used.commands / figures["jobs"]
+    except (KeyError, TypeError) as error:
+        raise Failed(f"it printed no figures: {figures!r}") from error
     return figures
 
 
@@ -224,28 +190,42 @@ def load():
     return [round(average, 2) for average in os.getloadavg()]
 
 
-def rounds(redis, ready):
-    """All runs, and what failed."""
-    runs, failed = [], {}
+def turns(redis, ready):
+    """What is measured, in this order: the round, the peer, what it is, and how."""
     for turn in range(ROUNDS):
         for peer, command, _ in ready:
             for what, arguments in (("throughput", (JOBS, SLOTS)), ("latency", (SINGLE,))):
-                if (peer.name, what) in failed:
-                    continue
-                line = {"peer": peer.name, "what": what, "round": turn + 1}
-                try:
-                    line.update(measure(redis, command, what, *arguments))
-                except Failed as error:
-                    failed[peer.name, what] = line["failed"] = str(error)
-                print(json.dumps(line), flush=True)
-                runs.append(line)
+                yield turn, peer, what, lambda: measure(redis, command, what, *arguments)
+    for turn in range(OUTAGES):
+        for peer, command, _ in ready:
+            if peer.writes:
+                yield turn, peer, "held", lambda: keys.held(redis, command, JOBS, SLOTS, HOLD)
+                yield turn, peer, "kill", lambda: keys.outage(redis, command, KEYS, stands_still=False)
+                yield turn, peer, "stop", lambda: keys.outage(redis, command, KEYS, stands_still=True)
+
+
+def rounds(redis, ready):
+    """All runs, and what failed."""
+    runs, failed = [], {}
+    for turn, peer, what, measured in turns(redis, ready):
+        if (peer.name, what) in failed:
+            continue
+        line = {"peer": peer.name, "what": what, "round": turn + 1}
+        try:
+            line.update(measured())
+        except Failed as error:
+            failed[peer.name, what] = line["failed"] = str(error)
+        print(json.dumps(line), flush=True)
+        runs.append(line)
     return runs
 
 
 def main():
     peers, ready, faults = [], [], []
     for peer in PEERS:
-        row = {"name": peer.name, "kind": peer.kind, "settings": peer.settings, "not_for": peer.not_for}
+        if ONLY and not any(name.lower() in peer.name.lower() for name in ONLY):
+            continue
+        row = {"name": peer.name, "kind": peer.kind, "settings": peer.settings, "not_for": peer.not_for, "writes": peer.writes}
         try:
             command, row["version"] = peer.prepare()
             ready.append((peer, command, row["version"]))
@@ -260,7 +240,8 @@ def main():
     with Redis() as redis:
         measured = {
             "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "redis": redis.version, "cores": os.cpu_count(),
-            "rounds": ROUNDS, "jobs": JOBS, "slots": SLOTS, "single": SINGLE, "load_before": load(), "peers": peers,
+            "rounds": ROUNDS, "jobs": JOBS, "slots": SLOTS, "single": SINGLE,
+            "outages": OUTAGES, "hold": HOLD, "keys": KEYS, "load_before": load(), "peers": peers,
         }
         print(report.setting(measured), flush=True)
         measured["runs"] = rounds(redis, ready)
@@ -268,7 +249,7 @@ def main():
     print(f"load average {report.averages(measured['load_after'])} after\n\n{report.tables(measured)}")
     ours = {peer.name for peer, *_ in ready if peer.name.startswith("tenure-")}
     faults += [f"{line['peer']}: {line['what']}: {line['failed']}" for line in measured["runs"] if "failed" in line and line["peer"] in ours]
-    if os.environ.get("PUBLISH") and not faults:
+    if os.environ.get("PUBLISH") and not faults and not ONLY:
         report.publish(measured)
     else:
         (BUILT / "peers.json").write_text(report.raw(measured))
