@@ -31,8 +31,9 @@
 #                      nothing else may be harmed   KIND=pool|set MINUTES= SEED= ONLY="jobs workers-delete lose"
 #   make versions      conformance, the pool's behaviour and a minute of chaos on versions of Redis and Valkey, fetched where they
 #                      are not there; prints a table, half an hour   MINUTES= SEED= ONLY="redis-8.0 valkey-9.1"
-#   make peers         tenure-jobs and tenure-pool by turns with BullMQ, apalis and Pulse on one Redis; prints a table; PUBLISH=1 writes
-#                      it to docs/performance.md; 6 minutes, the first build included   ROUNDS= JOBS= SINGLE=
+#   make peers         tenure-jobs and tenure-pool by turns with BullMQ, apalis, redlock and Pulse on one Redis; prints tables;
+#                      PUBLISH=1 writes them to docs/performance.md; 20 minutes, the first build included
+#                      ROUNDS= JOBS= SINGLE= OUTAGES= HOLD= KEYS= ONLY="tenure-pool, redlock"
 #   make sdk           the SDKs of `tenure host`: their own tests, and the check of hosts on each   ONLY="python typescript go"
 #   make soak          20,000 jobs for an hour, with a little trouble: does anything grow?   MINUTES= JOBS= SEED= CSV= SVG=
 #   make deploy-check  the files of deploy/, by all validators that this machine has or can fetch
@@ -98,7 +99,7 @@ proof:
 
 # `make test` builds the crates with the features that the proofs need; the examples alone take them without these.
 test-plain:
-	cargo clippy --locked -p tenure-sequence -p tenure-pool -p tenure-protocol -p tenure-jobs -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-steps -p tenure-testing --lib -- -D warnings
+	cargo clippy --locked -p tenure-sequence -p tenure-pool -p tenure-protocol -p tenure-jobs -p tenure-couch -p tenure-rmap -p tenure-streaming -p tenure-connection -p tenure-steps -p tenure-testing --lib -- -D warnings
 	@$(with_redis) && cargo test --locked -p tenure-examples $(foreach name,$(ONLY),--test "$(name)")
 
 test-often:
@@ -170,7 +171,8 @@ versions:
 	@scripts/versions $(ONLY)
 
 peers:
-	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" SINGLE="$(SINGLE)" PUBLISH="$(PUBLISH)" python3 -B proof/bench/peers/run.py
+	@ROUNDS="$(ROUNDS)" JOBS="$(JOBS)" SINGLE="$(SINGLE)" OUTAGES="$(OUTAGES)" HOLD="$(HOLD)" KEYS="$(KEYS)" ONLY="$(ONLY)" \
+	PUBLISH="$(PUBLISH)" python3 -B proof/bench/peers/run.py
 
 deploy-check:
 	@scripts/deploy-check

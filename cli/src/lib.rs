@@ -16,6 +16,7 @@ mod out;
 mod probes;
 mod serve;
 mod signals;
+mod socket;
 mod top;
 mod turn;
 mod view;

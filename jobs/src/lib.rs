@@ -18,11 +18,9 @@ pub mod store;
 #[allow(unreachable_pub, dead_code, unused_imports, unnameable_types)]
 mod store;
 
+pub use api::accept::{Accept, Accepted};
 pub use api::add::{Add, Added, How, Unique};
 pub use api::builder::JobsBuilder;
-pub use api::couch::{
-    Accept, Couch, CouchError, CouchEvent, CouchJob, CouchState, Key, Subscribed, Subscription, wait_any,
-};
 pub use api::ctx::{Alive, Ctx};
 pub use api::flow::Flow;
 pub use api::handle::{GroupHandle, QueueHandle};

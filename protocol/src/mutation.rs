@@ -195,6 +195,26 @@ pub enum Mutation {
     TokensBelowSeen,
     /// `route` assigns under the last token, not under a new one.
     TokenAssignedAgain,
+    /// A dispatch grants a job also where a checkpoint or notifications of a former job of its key are left.
+    GrantOverStrays,
+    /// `save` keeps the checkpoint of a granted job that nobody has begun, and leaves it so.
+    SaveLeavesUnbegun,
+    /// A granted job that somebody may have in hand still counts as never begun.
+    ConfirmUncounted,
+    /// A worker honours the same grant again.
+    GrantTwice,
+    /// A worker may honour the grant of a job after it has read other news of it.
+    NewsRaisesNothing,
+    /// A worker may honour the grant of a job that it has begun before it read of the grant.
+    BeginRaisesNothing,
+    /// A worker honours a grant of an incarnation that is over.
+    GrantOfAnyIncarnation,
+    /// A worker honours a grant although its lease does not hold.
+    GrantWithoutLease,
+    /// A worker says nothing of granted jobs whose start takes long.
+    GrantsUnconfirmed,
+    /// Nobody tells the owner of a granted job again that does not begin it.
+    LostGrantsStay,
     /// `begin` leaves the job in the sweeper's queue.
     BegunStaysQueued,
     /// A job's notifications are numbered from 0 again once all were taken.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tenure_connection::Client;
 use tenure_pool::{Job, MemoryStore, Node, RestartPolicy};
 use tenure_sequence::{
-    BoxError, CheckpointProgress, Consumer, Delivery, Irrecoverable, MemoryLog, Progress, RedisLogs, Source,
-    on_pool,
+    BoxError, CheckpointProgress, Consumer, Delivery, Irrecoverable, MemoryLog, MemoryProgress, Progress,
+    RedisLogs, Source, on_pool,
 };
 use tenure_testing::{RedisServer, eventually};
 
@@ -107,32 +107,38 @@ async fn a_consumer_whose_node_has_crashed_skips_nothing() {
     stays.close().await.unwrap();
 }
 
+/// A consumer of this node with a job that does not end. With a handle of ours it outlives whatever the pool drops.
+async fn hung<P: Progress>(node: &Node, progress: impl Fn(&Job) -> P + Send + Sync + 'static) -> Consumer {
+    let log = MemoryLog::new();
+    log.append([1_u64]);
+    let kept = Arc::new(Mutex::new(None));
+    let keeps = kept.clone();
+    node.add_worker(on_pool(move |job: Job| {
+        let (log, keeps, progress) = (log.clone(), keeps.clone(), progress(&job));
+        async move {
+            // Longer than the pool waits.
+            let builder = Consumer::builder(log, progress).grace(Duration::from_secs(24 * 3_600));
+            let consumer = builder
+                .build(async |_: Delivery<u64>| std::future::pending::<Result<(), BoxError>>().await)?;
+            *keeps.lock().unwrap() = Some(consumer.clone());
+            Ok(consumer)
+        }
+    }))
+    .await
+    .unwrap();
+    node.dispatch(("acme", "")).await.unwrap();
+    let consumer: Consumer = kept.lock().unwrap().clone().unwrap();
+    eventually(PATIENCE, "the job to run", async || consumer.running() == 1).await;
+    consumer
+}
+
 #[tokio::test]
 async fn a_lost_lease_drops_the_jobs_without_grace() {
     let server = RedisServer::start().unwrap();
     let builder = Node::builder("test", Client::open(&server.url()).unwrap()).name("first");
     let builder = builder.worker_ttl(Duration::from_secs(2)).join_settle(Duration::from_millis(100));
     let node = builder.assume_fresh(true).join().await.unwrap();
-    let log = MemoryLog::new();
-    log.append([1_u64]);
-    let kept = Arc::new(Mutex::new(None));
-    let keeps = kept.clone();
-    let handler = on_pool(move |_: Job| {
-        let (log, keeps) = (log.clone(), keeps.clone());
-        async move {
-            let builder = Consumer::builder(log, tenure_sequence::MemoryProgress::new());
-            let builder = builder.grace(Duration::from_secs(24 * 3_600));
-            let consumer = builder
-                .build(async |_: Delivery<u64>| std::future::pending::<Result<(), BoxError>>().await)?;
-            *keeps.lock().unwrap() = Some(consumer.clone());
-            Ok(consumer)
-        }
-    });
-    node.add_worker(handler).await.unwrap();
-    node.dispatch(("acme", "")).await.unwrap();
-    // With a handle of ours the consumer outlives whatever the pool drops.
-    let consumer = kept.lock().unwrap().clone().unwrap();
-    eventually(PATIENCE, "the job to run", async || consumer.running() == 1).await;
+    let consumer = hung(&node, |_| MemoryProgress::new()).await;
     server.pause().unwrap();
     let error = tokio::time::timeout(PATIENCE, consumer.ended()).await.unwrap().unwrap_err();
     let fenced = tenure_sequence::ProgressError::Fenced { by: None };
@@ -146,26 +152,7 @@ async fn a_job_that_the_pool_drops_ends_its_consumer() {
     let builder = Node::builder("test", MemoryStore::new()).name("first");
     let builder = builder.worker_ttl(Duration::from_secs(2)).join_settle(Duration::from_millis(100));
     let node = builder.stop_timeout(Duration::from_millis(100)).assume_fresh(true).join().await.unwrap();
-    let log = MemoryLog::new();
-    log.append([1_u64]);
-    let kept = Arc::new(Mutex::new(None));
-    let keeps = kept.clone();
-    let handler = on_pool(move |job: Job| {
-        let (log, keeps) = (log.clone(), keeps.clone());
-        async move {
-            let builder = Consumer::builder(log, CheckpointProgress::of(&job));
-            // Longer than the pool waits.
-            let builder = builder.grace(Duration::from_secs(24 * 3_600));
-            let consumer = builder
-                .build(async |_: Delivery<u64>| std::future::pending::<Result<(), BoxError>>().await)?;
-            *keeps.lock().unwrap() = Some(consumer.clone());
-            Ok(consumer)
-        }
-    });
-    node.add_worker(handler).await.unwrap();
-    node.dispatch(("acme", "")).await.unwrap();
-    let consumer = kept.lock().unwrap().clone().unwrap();
-    eventually(PATIENCE, "the job to run", async || consumer.running() == 1).await;
+    let consumer = hung(&node, CheckpointProgress::of).await;
     let _ = node.close().await;
     // Another worker may begin the job by now, whatever handle is kept.
     let ended = tokio::time::timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap();

@@ -37,41 +37,29 @@ impl Verb {
 
     /// Its name, in questions, and in what a dry run says.
     pub(crate) fn word(&self) -> &'static str {
-        match self {
-            Self::Stop { .. } => "stop",
-            Self::Retry => "retry",
-            Self::Bounce => "bounce",
-            Self::Restart => "restart",
-            Self::Park(_) => "park",
-            Self::Pause(..) => "pause",
-            Self::Resume => "resume",
-        }
+        self.words()[0]
     }
 
     /// The fate of the job.
     pub(crate) fn done(&self) -> &'static str {
-        match self {
-            Self::Stop { until_stopped: true } => "ended",
-            Self::Stop { until_stopped: false } => "stopped",
-            Self::Retry => "retried",
-            Self::Bounce => "bounced",
-            Self::Restart => "restarted",
-            Self::Park(_) => "parked",
-            Self::Pause(..) => "paused",
-            Self::Resume => "resumed",
-        }
+        self.words()[1]
     }
 
     /// The consequence for the job, for one who is asked first.
     pub(crate) fn means(&self) -> &'static str {
+        self.words()[2]
+    }
+
+    fn words(&self) -> [&'static str; 3] {
         match self {
-            Self::Stop { .. } => "ends where it runs, and is gone",
-            Self::Retry => "begins now, and its attempts count from zero",
-            Self::Bounce => "ends here, and begins on the next worker of its chain",
-            Self::Restart => "ends where it runs, and begins anew at home",
-            Self::Park(_) => "ends where it runs, and nobody runs it before a retry",
-            Self::Pause(..) => "ends where it runs, and nobody runs it before a resume",
-            Self::Resume => "begins as soon as there is a worker",
+            Self::Stop { until_stopped: true } => ["stop", "ended", "ends where it runs, and is gone"],
+            Self::Stop { until_stopped: false } => ["stop", "stopped", "ends where it runs, and is gone"],
+            Self::Retry => ["retry", "retried", "begins now, and its attempts count from zero"],
+            Self::Bounce => ["bounce", "bounced", "ends here, and begins on the next worker of its chain"],
+            Self::Restart => ["restart", "restarted", "ends where it runs, and begins anew at home"],
+            Self::Park(_) => ["park", "parked", "ends where it runs, and nobody runs it before a retry"],
+            Self::Pause(..) => ["pause", "paused", "ends where it runs, and nobody runs it before a resume"],
+            Self::Resume => ["resume", "resumed", "begins as soon as there is a worker"],
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use named::Named;
 pub(crate) use number::number;
 pub(crate) use steer::Steer;
 pub(crate) use target::Target;
-pub(crate) use which::{Pattern, StateArg, Which};
+pub(crate) use which::{Pattern, StateArg, Which, worker};
 
 use crate::out::Format;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum};
 use globset::{GlobBuilder, GlobMatcher};
 use tenure_pool::inspect::WorkerInfo;
-use tenure_pool::{JobInfo, JobState, WorkerId};
+use tenure_pool::{JobInfo, JobState};
 
 use super::named::Named;
 use super::time;
@@ -30,7 +30,7 @@ pub(crate) enum StateArg {
 }
 
 impl StateArg {
-    fn is(self, job: &JobInfo) -> bool {
+    pub(crate) fn is(self, state: JobState, is_paused: bool) -> bool {
         let wanted = match self {
             Self::Queued => JobState::Queued,
             Self::Assigned => JobState::Assigned,
@@ -38,31 +38,18 @@ impl StateArg {
             Self::Stopping => JobState::Stopping,
             Self::Parked | Self::Paused => JobState::Parked,
         };
-        job.state == wanted && job.paused.is_some() == (self == Self::Paused)
+        state == wanted && is_paused == (self == Self::Paused)
     }
 }
 
-/// A worker: `ID`, or `SHARD:ID`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorkerArg {
-    shard: Option<usize>,
-    id: WorkerId,
-}
-
-impl FromStr for WorkerArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(Named::Worker { shard, id }) => Ok(Self { shard, id }),
-            _ => Err("a worker is ID, or SHARD:ID".to_owned()),
-        }
-    }
-}
-
-impl WorkerArg {
-    pub(crate) fn is(self, worker: &WorkerInfo) -> bool {
-        Named::Worker { shard: self.shard, id: self.id }.means(worker)
+/// A worker, and no node.
+///
+/// # Errors
+/// The text names none.
+pub(crate) fn worker(text: &str) -> Result<Named, String> {
+    match text.parse() {
+        Ok(named @ Named::Worker { .. }) => Ok(named),
+        _ => Err("a worker is ID, or SHARD:ID".to_owned()),
     }
 }
 
@@ -96,8 +83,8 @@ pub(crate) struct Which {
     #[arg(long = "match", value_name = "GLOB")]
     pub(crate) pattern: Option<Pattern>,
     /// Jobs of this worker
-    #[arg(long, value_name = "[SHARD:]ID")]
-    pub(crate) worker: Option<WorkerArg>,
+    #[arg(long, value_name = "[SHARD:]ID", value_parser = worker)]
+    pub(crate) worker: Option<Named>,
     /// Jobs of this node's workers
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
@@ -120,10 +107,16 @@ impl Which {
         state.is_empty() && !names_a_part && older.is_none() && !failing
     }
 
+    /// Whether jobs of this worker may be meant.
+    pub(crate) fn means_worker(&self, worker: &WorkerInfo) -> bool {
+        self.worker.as_ref().is_none_or(|named| named.means(worker))
+            && self.node.as_ref().is_none_or(|node| worker.node == *node)
+    }
+
     /// Whether this job is meant. Its worker is checked where the jobs are read.
     pub(crate) fn means(&self, job: &JobInfo, now: SystemTime) -> bool {
         let is_old = |older| now.duration_since(job.since).is_ok_and(|age| age > older);
-        (self.state.is_empty() || self.state.iter().any(|state| state.is(job)))
+        (self.state.is_empty() || self.state.iter().any(|state| state.is(job.state, job.paused.is_some())))
             && self.pattern.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
             && self.node.as_ref().is_none_or(|node| job.node.as_ref() == Some(node))
             && self.plan.as_ref().is_none_or(|plan| job.plan.as_ref() == Some(plan))

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -13,21 +12,22 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, UCred};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::hosts::{Greeted, NoHost, greeting};
 use super::link::Gone;
+use super::options::Host;
 use super::talk::{Over, Talk};
 use super::tether::Keeper;
 use super::wire::codec::{Lines, line};
 use super::wire::down::Down;
-use crate::work::book::{Book, Line};
-use crate::work::cgroup::Groups;
+use crate::work::book::Line;
 use crate::work::folder::Folder;
 use crate::work::launch::{Confines, End, Word};
-use crate::work::logs::{self, Last, Source, Stream, Target};
-use crate::work::process::{Output, Processes, Program, blocking};
+use crate::work::logs::Source;
+use crate::work::plan;
+use crate::work::process::{Processes, Program, told};
+use crate::work::starter::{Started, Starter};
 use crate::work::tree;
 
 /// The variable that names the socket, and the socket in the host's folder.
@@ -35,39 +35,43 @@ const SOCKET_VAR: &str = "TENURE_SOCKET";
 const SOCKET: &str = "host";
 /// The exit status of a host that nobody should start again.
 const UNFIT: i32 = 78;
-/// How long the last words of a host may take: its exit status, and the end of its output.
+/// How long the last words of a host may take: of its jobs, and its exit status.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a host that was refused may take to end.
 const REFUSED: Duration = Duration::from_secs(20);
 
 /// All that the processes of hosts are started with.
 pub(super) struct Launcher {
-    pub(super) command: Vec<OsString>,
-    pub(super) pool: String,
+    command: Vec<OsString>,
+    pool: String,
     /// The node's name.
-    pub(super) node: String,
-    pub(super) book: Arc<Book>,
-    pub(super) groups: Option<Groups>,
-    pub(super) guard: Pid,
-    pub(super) folder: PathBuf,
-    pub(super) unset: Vec<OsString>,
-    pub(super) confines: Confines,
-    pub(super) target: Target,
-    pub(super) lines: Option<logs::Lines>,
-    pub(super) numbers: AtomicU64,
+    node: String,
+    starter: Starter,
+    unset: Vec<OsString>,
+    confines: Confines,
 }
 
 /// A process that may become a host.
 pub(super) struct Child {
-    pub(super) processes: Processes,
-    last: Arc<Last>,
-    readers: Vec<JoinHandle<()>>,
+    pub(super) program: Started,
     line: Arc<Line>,
     /// It has the socket.
     folder: Folder,
 }
 
 impl Launcher {
+    /// A launcher of the hosts of this node.
+    pub(super) fn new(host: &Host, pool: &str, node: &str, starter: Starter, confines: Confines) -> Self {
+        Self {
+            command: host.command.clone(),
+            pool: pool.to_owned(),
+            node: node.to_owned(),
+            starter,
+            unset: plan::unset(&host.pass_env),
+            confines,
+        }
+    }
+
     /// Starts a process for this worker, and waits for its hello.
     ///
     /// # Errors
@@ -76,14 +80,13 @@ impl Launcher {
     /// # Cancel safety
     /// Safe: a drop kills what there is.
     pub(super) async fn greeted(&self, worker: u16, within: Duration) -> Result<(Child, Greeted), NoHost> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let folder = Folder::make(self.folder.join(format!("host-{number}")))?;
+        let folder = self.starter.folder("host-")?;
         let listener = UnixListener::bind(folder.path(SOCKET))?;
-        let mut child = self.launch(worker, number, folder)?;
-        let keeper = child.processes.keeper();
+        let mut child = self.launch(worker, folder)?;
+        let keeper = child.program.processes.keeper();
         let hello = tokio::select! {
             biased;
-            end = first_end(&mut child.processes) => Err(end),
+            end = first_end(&mut child.program.processes) => Err(end),
             hello = timeout(within, welcome(listener, keeper)) => Ok(hello),
         };
         match hello {
@@ -97,7 +100,7 @@ impl Launcher {
         }
     }
 
-    fn launch(&self, worker: u16, number: u64, folder: Folder) -> io::Result<Child> {
+    fn launch(&self, worker: u16, folder: Folder) -> io::Result<Child> {
         let set: BTreeMap<_, OsString> = [
             (SOCKET_VAR, folder.path(SOCKET).into()),
             ("TENURE_POOL", self.pool.clone().into()),
@@ -109,35 +112,12 @@ impl Launcher {
         let name = format!("host {worker}");
         let (line, input) = (self.command.clone(), Vec::new());
         let program = Program { name, line, set, unset, input, confines };
-        let line = Arc::new(self.book.open()?);
-        let memory = self.confines.memory;
-        let cgroup = self.groups.as_ref().map(|groups| groups.add(number, memory)).transpose()?;
-        let output = match (&self.lines, &self.target) {
-            (Some(_), _) => Output::Read,
-            (None, Target::Inherit) => Output::Inherit,
-            (None, _) => Output::Null,
-        };
-        let started = blocking(|| {
-            Processes::start(program, (&self.book, line.clone()), cgroup, (&output, &output), self.guard)
-        });
-        let (processes, (out, err)) = started?;
-        let last = Arc::new(Last::default());
-        let mut readers = Vec::new();
-        if let Some(lines) = &self.lines {
-            let key = format!("worker-{worker}");
-            let name = key.clone().into_bytes();
-            let source = Arc::new(Source { key, name, token: 0, waiting: AtomicUsize::new(0) });
-            for (from, stream, last) in [(out, Stream::Out, None), (err, Stream::Err, Some(last.clone()))] {
-                let Some(from) = from else { continue };
-                let reading = logs::read(from, stream, source.clone(), lines.clone(), last);
-                readers.push(tokio::spawn(async move {
-                    if let Err(error) = reading.await {
-                        tracing::warn!(%error, "a host's output cannot be read any more");
-                    }
-                }));
-            }
-        }
-        Ok(Child { processes, last, readers, line, folder })
+        let line = Arc::new(self.starter.book.open()?);
+        let key = format!("worker-{worker}");
+        let name = key.clone().into_bytes();
+        let source = Source { key, name, token: 0, waiting: AtomicUsize::new(0) };
+        let program = self.starter.start(program, line.clone(), source, false)?;
+        Ok(Child { program, line, folder })
     }
 }
 
@@ -184,7 +164,7 @@ impl Child {
     /// # Errors
     /// The machine has no more files, or it has gone.
     pub(super) fn keeper(&self) -> io::Result<Keeper> {
-        Keeper::of(&self.processes, self.line.clone())
+        Keeper::of(&self.program.processes, self.line.clone())
     }
 
     /// Refuses it by this message, and lets it end, or kills it.
@@ -192,36 +172,22 @@ impl Child {
         let line = line(refused).unwrap_or_default();
         // It ends whether it reads this or not.
         let _ = timeout(REFUSED, to.write_all(&line)).await;
-        let _ = timeout(REFUSED, first_end(&mut self.processes)).await;
-        self.processes.kill().await;
+        let _ = timeout(REFUSED, first_end(&mut self.program.processes)).await;
+        self.program.processes.kill().await;
     }
 
     /// Kills it, and says why with the last of its words.
     async fn failed(mut self, why: &str) -> String {
-        self.processes.kill().await;
-        self.drain().await;
-        let last = self.last.text();
-        let last = last.trim();
-        if last.is_empty() { why.to_owned() } else { format!("{why}: {last}") }
+        self.program.kill().await;
+        told(why.to_owned(), &self.program.last.text())
     }
 
     async fn ended_early(mut self, end: Result<End, String>) -> NoHost {
-        self.processes.finish().await;
-        self.drain().await;
+        self.program.finish().await;
         match end {
             Err(why) => NoHost::NotRun(why),
-            Ok(end @ End::Exit(UNFIT)) => NoHost::Unfit(self.processes.told(end, &self.last.text())),
-            Ok(end) => {
-                let told = self.processes.told(end, &self.last.text());
-                NoHost::Failed(format!("it ended before its hello: {told}"))
-            }
-        }
-    }
-
-    /// Waits for the end of its output.
-    async fn drain(&mut self) {
-        for reader in self.readers.drain(..) {
-            let _ = timeout(LAST_WORDS, reader).await;
+            Ok(end @ End::Exit(UNFIT)) => NoHost::Unfit(self.program.told(end)),
+            Ok(end) => NoHost::Failed(format!("it ended before its hello: {}", self.program.told(end))),
         }
     }
 
@@ -238,7 +204,7 @@ impl Child {
         {
             let mut talking = std::pin::pin!(talk.run(lines, to, from));
             tokio::select! {
-                ended = first_end(&mut self.processes) => {
+                ended = first_end(&mut self.program.processes) => {
                     end = Some(ended);
                     // The last words on its jobs may wait in its socket.
                     let _ = timeout(LAST_WORDS, &mut talking).await;
@@ -248,14 +214,13 @@ impl Child {
         }
         // One that has closed its connection ends in a moment, and its exit status says more.
         if matches!(why, Some(Over::Closed)) {
-            end = timeout(LAST_WORDS, first_end(&mut self.processes)).await.ok();
+            end = timeout(LAST_WORDS, first_end(&mut self.program.processes)).await.ok();
         }
-        self.processes.kill().await;
-        self.drain().await;
+        self.program.kill().await;
         let gone = match (end, why) {
             (Some(Ok(end)), _) => {
                 let word = if matches!(end, End::Exit(_)) { "exited" } else { "signal" };
-                Gone { word, why: self.processes.told(end, &self.last.text()) }
+                Gone { word, why: self.program.told(end) }
             }
             (Some(Err(why)), _) => Gone { word: "closed", why },
             (None, Some(over)) => over.into(),

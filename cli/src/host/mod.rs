@@ -32,7 +32,6 @@ mod members;
 mod node;
 mod options;
 mod peer;
-mod socket;
 mod table;
 mod talk;
 mod tether;

@@ -16,10 +16,10 @@ use tokio::time::{sleep, timeout};
 
 use super::hosts::{Greeted, greeting, refusal};
 use super::lately::Lately;
-use super::socket::Socket;
 use super::talk::Talk;
 use super::wire::codec::{Lines, line};
 use super::wire::down::Down;
+use crate::socket::Socket;
 
 /// How many connections may be without their hello. For one more the oldest of them is closed.
 const GREETING: usize = 64;

@@ -1,6 +1,5 @@
 //! The talk with a host: what it says is heard, what it is told is written, and its silence is noticed.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,15 +40,19 @@ pub(super) struct Talk {
 }
 
 /// Why a talk is over.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Over {
     /// The host has closed its connection.
+    #[error("it closed its connection")]
     Closed,
     /// The host has been silent for so long.
+    #[error("no sign of life for {}", humantime::format_duration(*.0))]
     Silent(Duration),
     /// The host breaks the protocol.
+    #[error("{0}")]
     Breach(String),
     /// The host had to end, for this reason.
+    #[error("{0}")]
     Because(String),
 }
 
@@ -61,16 +64,6 @@ impl Over {
             Self::Silent(_) => "silent",
             Self::Breach(_) => "breach",
             Self::Because(_) => "killed",
-        }
-    }
-}
-
-impl fmt::Display for Over {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("it closed its connection"),
-            Self::Silent(limit) => write!(f, "no sign of life for {}", humantime::format_duration(*limit)),
-            Self::Breach(why) | Self::Because(why) => f.write_str(why),
         }
     }
 }

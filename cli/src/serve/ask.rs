@@ -18,7 +18,7 @@ use tenure_pool::JobKey;
 use tokio::time::timeout;
 
 use super::problem::Problem;
-use crate::args::{Which, number, time};
+use crate::args::{Which, number, time, worker};
 
 /// The longest body.
 const BODY: usize = 64 * 1_024;
@@ -126,7 +126,7 @@ impl Params {
         Ok(Which {
             state: state.map_err(|error| Problem::usage(format!("the parameter state: {error}")))?,
             pattern: self.parsed("match")?,
-            worker: self.parsed("worker")?,
+            worker: self.with("worker", worker)?,
             node: self.text("node").map(str::to_owned),
             plan: self.text("plan").map(str::to_owned),
             older: self.time("older")?,

@@ -308,7 +308,13 @@ pub(super) struct OfNode {
     node: String,
 }
 
-async fn set_cordon(app: Arc<App>, who: Who, OfNode { node: name }: OfNode, on: bool) -> Answer {
+/// Gives a node no other job, or lifts its cordon.
+pub(super) async fn cordon(
+    State(app): Shared,
+    Extension(who): Extension<Who>,
+    Asked(OfNode { node: name }): Asked<OfNode>,
+    on: bool,
+) -> Answer {
     let workers = look(app.source.pool.workers()).await?;
     let count = workers.iter().filter(|worker| worker.node == name).count();
     let what = format!("{} {}", if on { "cordoned" } else { "uncordoned" }, shown::plain(&name));
@@ -325,49 +331,19 @@ async fn set_cordon(app: Arc<App>, who: Who, OfNode { node: name }: OfNode, on: 
     document(&Marked { node: &of, cordoned: on, dry_run: false, workers: count })
 }
 
-/// Gives a node no other job.
-pub(super) async fn cordon(
-    State(app): Shared,
-    Extension(who): Extension<Who>,
-    Asked(asked): Asked<OfNode>,
-) -> Answer {
-    set_cordon(app, who, asked, true).await
-}
-
-/// Lifts the cordon of a node.
-pub(super) async fn uncordon(
-    State(app): Shared,
-    Extension(who): Extension<Who>,
-    Asked(asked): Asked<OfNode>,
-) -> Answer {
-    set_cordon(app, who, asked, false).await
-}
-
 /// Nothing more is said.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-async fn set_hold(app: Arc<App>, who: Who, on: bool) -> Answer {
-    let what = if on { "held the pool" } else { "lifted the hold of the pool" };
-    change(&app, &who, what.to_owned(), move |pool| async move { Ok(pool.hold(on).await?) }).await?;
-    document(&Held { pool: app.place.pool.clone(), on_hold: on, dry_run: false })
-}
-
-/// Holds the pool: no job starts.
+/// Holds the pool, so that no job starts, or lifts the hold.
 pub(super) async fn hold(
     State(app): Shared,
     Extension(who): Extension<Who>,
     Asked(Nothing {}): Asked<Nothing>,
+    on: bool,
 ) -> Answer {
-    set_hold(app, who, true).await
-}
-
-/// Lifts the hold.
-pub(super) async fn unhold(
-    State(app): Shared,
-    Extension(who): Extension<Who>,
-    Asked(Nothing {}): Asked<Nothing>,
-) -> Answer {
-    set_hold(app, who, false).await
+    let what = if on { "held the pool" } else { "lifted the hold of the pool" };
+    change(&app, &who, what.to_owned(), move |pool| async move { Ok(pool.hold(on).await?) }).await?;
+    document(&Held { pool: app.place.pool.clone(), on_hold: on, dry_run: false })
 }

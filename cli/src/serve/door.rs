@@ -9,9 +9,12 @@ use axum::Router;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixListener;
 
-use super::unix;
 use crate::exit::Failure;
 use crate::http::{Bounds, serve, tcp};
+use crate::socket::Socket;
+
+/// Only its user reaches a socket.
+const MODE: u32 = 0o600;
 
 /// An open door.
 pub(super) enum Door {
@@ -27,10 +30,10 @@ impl Door {
     pub(super) async fn open(
         address: SocketAddr,
         path: Option<&Path>,
-    ) -> Result<(Self, Option<unix::Named>), Failure> {
+    ) -> Result<(Self, Option<Socket>), Failure> {
         if let Some(path) = path {
-            let (listener, named) = unix::listen(path).await?;
-            return Ok((Self::Unix(listener, path.to_owned()), Some(named)));
+            let (socket, listener) = Socket::bind(path, MODE).await?;
+            return Ok((Self::Unix(listener, path.to_owned()), Some(socket)));
         }
         let listener = TcpListener::bind(address).map_err(|error| Failure::of_place(address, &error))?;
         listener.set_nonblocking(true)?;

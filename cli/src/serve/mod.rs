@@ -25,7 +25,6 @@ mod search;
 mod source;
 mod stream;
 mod token;
-mod unix;
 
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -187,7 +186,7 @@ impl Serve {
         };
         let mut ends = Ends::hear([SIGTERM, SIGINT])?;
         // Its name in the file system goes when this ends.
-        let (door, _named) = Door::open(self.listen, self.unix.as_deref()).await?;
+        let (door, _socket) = Door::open(self.listen, self.unix.as_deref()).await?;
         // The log says who changes what, and why the start waits for Redis.
         journal::log(tracing::Level::INFO)?;
         let opened = async {

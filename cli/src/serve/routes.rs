@@ -56,10 +56,12 @@ const ROUTES: &[Route] = &[
     ("post", "/v1/job/stop", Operate, || post(change::stop)),
     ("post", "/v1/parked/retry", Operate, || post(change::retry_parked)),
     ("post", "/v1/workers/drain", Operate, || post(change::drain)),
-    ("post", "/v1/nodes/cordon", Operate, || post(change::cordon)),
-    ("post", "/v1/nodes/uncordon", Operate, || post(change::uncordon)),
-    ("post", "/v1/pool/hold", Operate, || post(change::hold)),
-    ("post", "/v1/pool/unhold", Operate, || post(change::unhold)),
+    ("post", "/v1/nodes/cordon", Operate, || post(|app, who, asked| change::cordon(app, who, asked, true))),
+    ("post", "/v1/nodes/uncordon", Operate, || {
+        post(|app, who, asked| change::cordon(app, who, asked, false))
+    }),
+    ("post", "/v1/pool/hold", Operate, || post(|app, who, asked| change::hold(app, who, asked, true))),
+    ("post", "/v1/pool/unhold", Operate, || post(|app, who, asked| change::hold(app, who, asked, false))),
 ];
 
 /// The service. The caller of a route is known before its body is read.

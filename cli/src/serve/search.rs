@@ -98,12 +98,8 @@ async fn of_workers(
 ) -> Result<Part, Problem> {
     let (began, now, mut part) = (Instant::now(), SystemTime::now(), Part::default());
     let from = from.map(|from| placed(from).ok_or_else(|| strange(from))).transpose()?;
-    let is_meant = |worker: &WorkerInfo| {
-        which.worker.is_none_or(|wanted| wanted.is(worker))
-            && which.node.as_ref().is_none_or(|node| worker.node == *node)
-    };
     let mut workers = look(pool.workers()).await?;
-    workers.retain(is_meant);
+    workers.retain(|worker| which.means_worker(worker));
     workers.sort_by_key(|worker| (worker.shard, worker.id));
     for worker in workers {
         let own = (worker.shard, worker.id);

@@ -2,16 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenure_pool::JobState;
+use clap::ValueEnum;
 
 use super::picture::Job;
-use crate::args::{Named, Pattern, time};
+use crate::args::{Named, Pattern, StateArg, time, worker};
 
 /// A filter, made of its text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    /// States, and whether the jobs are paused.
-    states: Vec<(JobState, bool)>,
+    states: Vec<StateArg>,
     pattern: Option<Pattern>,
     worker: Option<Named>,
     node: Option<String>,
@@ -34,13 +33,12 @@ impl Filter {
             match word.split_once(':') {
                 Some(("state", names)) => {
                     for name in names.split(',') {
-                        filter.states.push(state(name).ok_or_else(|| format!("{name} is no state"))?);
+                        let state =
+                            StateArg::from_str(name, false).map_err(|_| format!("{name} is no state"))?;
+                        filter.states.push(state);
                     }
                 }
-                Some(("worker", id)) => match id.parse() {
-                    Ok(named @ Named::Worker { .. }) => filter.worker = Some(named),
-                    _ => return Err("a worker is ID, or SHARD:ID".to_owned()),
-                },
+                Some(("worker", id)) => filter.worker = Some(worker(id)?),
                 Some(("node", name)) => filter.node = Some(name.to_owned()),
                 Some(("plan", name)) => filter.plan = Some(name.to_owned()),
                 Some(("older", age)) => filter.older = Some(time(age)?),
@@ -68,7 +66,7 @@ impl Filter {
             }
             Named::Node(name) => job.node.as_ref() == Some(name),
         };
-        (self.states.is_empty() || self.states.contains(&(job.state, job.paused.is_some())))
+        (self.states.is_empty() || self.states.iter().any(|state| state.is(job.state, job.paused.is_some())))
             && self.pattern.as_ref().is_none_or(|pattern| pattern.fits(job.key.as_bytes()))
             && self.worker.as_ref().is_none_or(is_of)
             && self.node.as_ref().is_none_or(|node| job.node.as_ref() == Some(node))
@@ -76,18 +74,6 @@ impl Filter {
             && self.older.is_none_or(is_old)
             && (!self.failing || job.error.is_some())
     }
-}
-
-fn state(name: &str) -> Option<(JobState, bool)> {
-    Some(match name {
-        "queued" => (JobState::Queued, false),
-        "assigned" => (JobState::Assigned, false),
-        "running" => (JobState::Running, false),
-        "stopping" => (JobState::Stopping, false),
-        "parked" => (JobState::Parked, false),
-        "paused" => (JobState::Parked, true),
-        _ => return None,
-    })
 }
 
 /// A word without signs of a pattern is a part of the key.
@@ -98,6 +84,8 @@ fn pattern(word: &str) -> Result<Pattern, String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use tenure_pool::JobState;
+
     use super::*;
 
     fn job(key: &str) -> Job {

@@ -24,7 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use self::key::Key;
+use self::key::pressed;
 use self::model::{Called, Effect, Model, Msg};
 use self::picture::Wanted;
 use self::terminal::Terminal;
@@ -103,7 +103,7 @@ async fn watched(
         terminal.draw(model, look)?;
         let msg = tokio::select! {
             event = keys.next() => match event {
-                Some(Ok(Event::Key(key))) => Key::of(key).map(Msg::Key),
+                Some(Ok(Event::Key(key))) => pressed(key).map(Msg::Key),
                 Some(Ok(Event::Resize(_, lines))) => Some(Msg::Lines(lines)),
                 Some(Ok(_)) => None,
                 // The terminal has gone.

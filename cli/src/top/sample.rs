@@ -7,13 +7,13 @@ use tenure_pool::event::EventKind;
 use tenure_pool::inspect::{MemberState, PoolPhase};
 use tenure_pool::{JobKey, JobState};
 
-use super::key::Key;
 use super::model::{Called, Effect, Model, Msg};
 use super::picture::{
     Chain, Counts, Explained, Found, Happening, Job, Picture, Said, Simulated, Supposed, Worker,
 };
 use crate::out::Tone;
 use crate::view::moves::{Forecast, Share};
+use crossterm::event::KeyCode;
 
 /// 2026-11-26 14:58:41 UTC.
 pub(super) fn start() -> SystemTime {
@@ -180,9 +180,9 @@ pub(super) fn press(model: &mut Model, keys: &str) -> Option<Effect> {
     let mut last = None;
     for c in keys.chars() {
         let key = match c {
-            '>' => Key::Enter,
-            '<' => Key::Escape,
-            c => Key::Char(c),
+            '>' => KeyCode::Enter,
+            '<' => KeyCode::Esc,
+            c => KeyCode::Char(c),
         };
         last = model.update(Msg::Key(key));
     }

@@ -86,20 +86,10 @@ impl Fleet {
         for row in rows {
             let node = nodes.entry(row.node.clone()).or_insert_with(|| NodeRow {
                 node: row.node.clone(),
-                workers: 0,
-                up: 0,
-                draining: 0,
                 cordoned: row.cordoned,
-                jobs: 0,
-                share_percent: 0.0,
-                host: None,
-                pid: None,
-                version: None,
-                up_ms: None,
-                starting: 0,
-                stuck: 0,
                 level: row.level,
                 address: row.address.clone(),
+                ..NodeRow::default()
             });
             // A worker has an entry in every shard.
             if row.shard == 0 {
@@ -254,7 +244,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// A node with workers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct NodeRow {
     node: String,
     workers: usize,

@@ -187,11 +187,8 @@ pub(crate) async fn meant<'a>(
     let all = if which.worker.is_none() && which.node.is_none() {
         pool.job_stream().left_stream()
     } else {
-        let is_meant = |worker: &tenure_pool::inspect::WorkerInfo| {
-            which.worker.is_none_or(|wanted| wanted.is(worker))
-                && which.node.as_ref().is_none_or(|node| worker.node == *node)
-        };
-        let workers: Vec<_> = pool.workers().await?.into_iter().filter(is_meant).collect();
+        let workers = pool.workers().await?.into_iter().filter(|worker| which.means_worker(worker));
+        let workers: Vec<_> = workers.collect();
         stream::iter(workers).flat_map(|worker| of_worker(pool, worker)).right_stream()
     };
     let is_meant = move |job: &Result<JobInfo, Error>| {

@@ -1,32 +1,26 @@
 //! The handler of a node's workers: each job is a run of the program.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::process::Pid;
 use tenure_pool::job::NotYet;
 use tenure_pool::{Ask, BoxError, Job, JobEnd, JobHandler, JobKey, Node, Start, Token};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
 use super::able::Able;
-use super::book::Book;
-use super::cgroup::Groups;
 use super::desk::{Desk, Talk};
 use super::folder::Folder;
 use super::launch::{End, Word};
-use super::logs::{self, Last, Lines, Source, Stream, Target, gather};
+use super::logs::{Source, gather};
 use super::options::Work;
 use super::plan::{self, Facts, NoProgram};
-use super::process::{Output, Processes, Program, blocking};
+use super::process::Program;
 use super::run::Run;
+use super::starter::{Started, Starter};
 use crate::out::shown;
 
 /// The pause after the first failure of a command for a notification. It doubles with each one.
@@ -40,15 +34,9 @@ const ANSWER_MAX: usize = 64 << 10;
 pub(super) struct Handler {
     pub(super) work: Arc<Work>,
     pub(super) facts: Facts,
-    pub(super) book: Arc<Book>,
-    pub(super) groups: Option<Groups>,
-    pub(super) guard: Pid,
-    pub(super) folder: PathBuf,
-    pub(super) target: Target,
-    pub(super) lines: Option<Lines>,
+    pub(super) starter: Starter,
     /// How many processes are started at once.
     pub(super) starts: Semaphore,
-    pub(super) numbers: AtomicU64,
     pub(super) talks: Talks,
     pub(super) able: Arc<Able>,
     pub(super) node: Node,
@@ -155,58 +143,25 @@ impl JobHandler for Shared {
 impl Handler {
     /// Starts the processes of a job.
     async fn begin(&self, job: &Job) -> Result<Run, NoProgram> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let folder = Arc::new(Folder::make(self.folder.join(number.to_string()))?);
+        let folder = Arc::new(self.starter.folder("")?);
         let program = plan::program(&self.work, &self.facts, job, &folder)?;
         let talk = Arc::new(Talk::new(job.clone(), self.node.clone()));
         let desk = Desk::open(&folder, &talk, plan::takes_sd_notify(&self.work))?;
-        let (processes, readers, last) = self.launch(program, job, number, None).await?;
+        let program = self.launch(program, job, false).await?;
         let (work, ttl) = (self.work.clone(), self.facts.ttl);
         let able = self.able.clone();
-        Ok(Run { processes, talk, last, readers, work, ttl, able, _desk: desk, folder })
+        Ok(Run { program, talk, work, ttl, able, _desk: desk, folder })
     }
 
-    /// Starts a program for the job, and the readers of its output. `out` takes its standard output instead, if it is
-    /// given.
-    async fn launch(
-        &self,
-        program: Program,
-        job: &Job,
-        number: u64,
-        out: Option<&mut Option<OwnedFd>>,
-    ) -> io::Result<(Processes, Vec<JoinHandle<()>>, Arc<Last>)> {
+    /// Starts a program for the job. With `takes_out`, the caller reads its standard output.
+    async fn launch(&self, program: Program, job: &Job, takes_out: bool) -> io::Result<Started> {
         let _permit = self.starts.acquire().await.map_err(io::Error::other)?;
         let over = || io::Error::other("its lease is over");
-        let line = self.book.enter(job.lease())?.ok_or_else(over)?;
-        let memory = program.confines.memory;
-        let cgroup = self.groups.as_ref().map(|groups| groups.add(number, memory)).transpose()?;
-        let usual = match (&self.lines, &self.target) {
-            (Some(_), _) => Output::Read,
-            (None, Target::Inherit) => Output::Inherit,
-            (None, _) => Output::Null,
-        };
-        let to = if out.is_some() { &Output::Read } else { &usual };
-        let started = blocking(|| {
-            Processes::start(program, (&self.book, line.into()), cgroup, (to, &usual), self.guard)
-        });
-        let (processes, (mut stdout, stderr)) = started?;
-        if let Some(out) = out {
-            *out = stdout.take();
-        }
-        let last = Arc::new(Last::default());
-        let mut readers = Vec::new();
-        if let Some(lines) = &self.lines {
-            let (key, token) = (shown::key(job.key()), job.token().0);
-            let name = job.key().as_bytes().to_vec();
-            let source = Arc::new(Source { key, name, token, waiting: AtomicUsize::new(0) });
-            let streams = [(stdout, Stream::Out, None), (stderr, Stream::Err, Some(last.clone()))];
-            for (from, stream, last) in streams {
-                let Some(from) = from else { continue };
-                let reading = logs::read(from, stream, source.clone(), lines.clone(), last);
-                readers.push(tokio::spawn(told_of_failure(reading)));
-            }
-        }
-        Ok((processes, readers, last))
+        let line = self.starter.book.enter(job.lease())?.ok_or_else(over)?;
+        let (key, token) = (shown::key(job.key()), job.token().0);
+        let name = job.key().as_bytes().to_vec();
+        let source = Source { key, name, token, waiting: AtomicUsize::new(0) };
+        self.starter.start(program, line.into(), source, takes_out)
     }
 
     /// Runs a command for a message to the job, to its end. `answer` takes its standard output, if it is given.
@@ -223,19 +178,17 @@ impl Handler {
     ) -> Result<(), Undone> {
         let program = plan::on_message(command, (&self.work, &self.facts), job, folder, body.to_vec());
         let program = program.map_err(|no| no.to_string())?;
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let mut out = None;
-        let taken = answer.is_some().then_some(&mut out);
-        let launched = self.launch(program, job, number, taken).await;
-        let (mut processes, readers, last) = launched.map_err(|error| error.to_string())?;
+        let launched = self.launch(program, job, answer.is_some()).await;
+        let mut program = launched.map_err(|error| error.to_string())?;
+        let out = program.out.take();
         let ending = async {
             let word = loop {
-                match processes.next().await {
+                match program.processes.next().await {
                     Word::Started(_) => {}
                     word => break word,
                 }
             };
-            processes.finish().await;
+            program.finish().await;
             word
         };
         let word = match (answer, out) {
@@ -247,14 +200,11 @@ impl Handler {
             }
             _ => ending.await,
         };
-        for reader in readers {
-            let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
-        }
         match word {
             Word::Ended(End::Exit(0)) => Ok(()),
             Word::Ended(end) => {
                 let status = if let End::Exit(status) = end { Some(status) } else { None };
-                Err(Undone { status, why: processes.told(end, &last.text()) })
+                Err(Undone { status, why: program.told(end) })
             }
             Word::NotStarted(why) => Err(why.into()),
             _ => Err("it was killed".to_owned().into()),
@@ -275,11 +225,5 @@ struct Undone {
 impl From<String> for Undone {
     fn from(why: String) -> Self {
         Self { status: None, why }
-    }
-}
-
-async fn told_of_failure(reading: impl Future<Output = io::Result<()>>) {
-    if let Err(error) = reading.await {
-        tracing::warn!(%error, "a program's output cannot be read any more");
     }
 }

@@ -29,7 +29,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::book::{Reader, in_memory};
 use super::clock;
-use super::launch::{Command, End, Launch, Order, SHIM, THIS_PROGRAM, Word};
+use super::launch::{Command, End, Launch, Order, SHIM, THIS_PROGRAM, Word, line};
 use super::tree;
 use crate::journal;
 
@@ -107,7 +107,7 @@ impl Keeper {
             let shim = shim.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0).spawn()?;
             (Main::Runs(Pid::from_child(&shim)), Some(report), Some(file))
         } else {
-            (&node).write_all(Word::NotStarted("its lease is over".to_owned()).to_string().as_bytes())?;
+            (&node).write_all(&line(&Word::NotStarted("its lease is over".to_owned())))?;
             (Main::Ended, None, None)
         };
         // The job's output ends with the job's processes.
@@ -231,7 +231,7 @@ impl Keeper {
         let mut bytes = [0; 1024];
         let word = match (report.as_fd(), (&*report).read(&mut bytes)) {
             (_, Ok(0)) => match self.main {
-                Main::Runs(main) => Word::Started(main),
+                Main::Runs(main) => Word::Started(main.as_raw_pid()),
                 Main::Ended => return Ok(()),
             },
             (_, Ok(len)) => Word::NotStarted(String::from_utf8_lossy(&bytes[..len]).into_owned()),
@@ -258,12 +258,11 @@ impl Keeper {
         }
         while let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
             let line: Vec<_> = self.said.drain(..=end).collect();
-            let command = std::str::from_utf8(&line).ok().and_then(|line| line.trim_end().parse().ok());
-            match (command, self.main) {
+            match (serde_json::from_slice(&line).ok(), self.main) {
                 (Some(Command::Signal { signal, to_group }), Main::Runs(main)) => {
                     let send = if to_group { kill_process_group } else { kill_process };
                     // It has ended meanwhile if this fails.
-                    let _ = send(main, signal);
+                    let _ = Signal::from_named_raw(signal).map(|signal| send(main, signal));
                 }
                 // It looks at the lease after each word.
                 (Some(Command::Look), _) | (Some(Command::Signal { .. }), Main::Ended) => {}
@@ -274,7 +273,7 @@ impl Keeper {
 
     /// Tells the node, if there is one.
     fn tell(&self, word: &Word) {
-        let _ = (&self.node).write_all(word.to_string().as_bytes());
+        let _ = (&self.node).write_all(&line(word));
     }
 }
 

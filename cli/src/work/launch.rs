@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use rustix::process::{Pid, Resource, Signal, WaitStatus};
+use rustix::process::{Resource, Signal, WaitStatus};
 use serde::{Deserialize, Serialize};
 
 /// The hidden commands of the process that keeps a job, and of the one that becomes its program.
@@ -99,45 +98,28 @@ pub(crate) fn resource(name: &str) -> Option<Resource> {
     })
 }
 
+/// A word of either side, as a line.
+pub(crate) fn line(word: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(word).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
 /// A word of a node to a keeper. The end of the node is a word, too: kill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Command {
     /// Send this signal to the program, or to its whole group.
-    Signal { signal: Signal, to_group: bool },
+    Signal { signal: i32, to_group: bool },
     /// Look at the lease anew: it may end sooner.
     Look,
     /// Kill all processes of the job.
     Kill,
 }
 
-impl fmt::Display for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Signal { signal, to_group: true } => writeln!(f, "group {}", signal.as_raw()),
-            Self::Signal { signal, to_group: false } => writeln!(f, "main {}", signal.as_raw()),
-            Self::Look => writeln!(f, "look"),
-            Self::Kill => writeln!(f, "kill"),
-        }
-    }
-}
-
-impl FromStr for Command {
-    type Err = ();
-
-    fn from_str(line: &str) -> Result<Self, ()> {
-        let signal = |text: &str| text.parse().ok().and_then(Signal::from_named_raw).ok_or(());
-        match line.split_once(' ') {
-            Some(("group", number)) => Ok(Self::Signal { signal: signal(number)?, to_group: true }),
-            Some(("main", number)) => Ok(Self::Signal { signal: signal(number)?, to_group: false }),
-            None if line == "look" => Ok(Self::Look),
-            None if line == "kill" => Ok(Self::Kill),
-            _ => Err(()),
-        }
-    }
-}
-
 /// How a program has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum End {
     Exit(i32),
     Signal(i32),
@@ -165,10 +147,11 @@ impl fmt::Display for End {
 }
 
 /// A word of a keeper to its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Word {
     /// The program runs, under this number, which is that of its group, too.
-    Started(Pid),
+    Started(i32),
     /// The program could not be started, for this reason.
     NotStarted(String),
     /// The processes hold this many bytes of memory, which is beyond their limit. They are killed.
@@ -177,36 +160,6 @@ pub(crate) enum Word {
     Ended(End),
     /// No process of the job is left.
     Gone,
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Started(pid) => writeln!(f, "started {}", pid.as_raw_pid()),
-            Self::NotStarted(why) => writeln!(f, "not-started {}", why.replace('\n', " ")),
-            Self::TooMuchMemory(bytes) => writeln!(f, "memory {bytes}"),
-            Self::Ended(End::Exit(status)) => writeln!(f, "exit {status}"),
-            Self::Ended(End::Signal(signal)) => writeln!(f, "signal {signal}"),
-            Self::Gone => writeln!(f, "gone"),
-        }
-    }
-}
-
-impl FromStr for Word {
-    type Err = ();
-
-    fn from_str(line: &str) -> Result<Self, ()> {
-        let number = |text: &str| text.parse::<i32>().map_err(|_| ());
-        match line.split_once(' ') {
-            Some(("started", pid)) => Pid::from_raw(number(pid)?).map(Self::Started).ok_or(()),
-            Some(("not-started", why)) => Ok(Self::NotStarted(why.to_owned())),
-            Some(("memory", bytes)) => Ok(Self::TooMuchMemory(bytes.parse().map_err(|_| ())?)),
-            Some(("exit", status)) => Ok(Self::Ended(End::Exit(number(status)?))),
-            Some(("signal", signal)) => Ok(Self::Ended(End::Signal(number(signal)?))),
-            None if line == "gone" => Ok(Self::Gone),
-            _ => Err(()),
-        }
-    }
 }
 
 /// Signals by name, without their `SIG`.
@@ -245,26 +198,27 @@ pub(crate) fn signal_named(name: &str) -> Option<Signal> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn a_word_is_read_as_it_was_said() {
         let words = [
-            Word::Started(Pid::INIT),
-            Word::NotStarted("no such file".into()),
+            Word::Started(1),
+            Word::NotStarted("no such file,\nor folder".into()),
             Word::TooMuchMemory(5 << 32),
             Word::Ended(End::Exit(78)),
             Word::Ended(End::Signal(9)),
             Word::Gone,
         ];
         for word in words {
-            assert_eq!(word.to_string().trim_end().parse(), Ok(word));
+            assert_eq!(line(&word).iter().position(|byte| *byte == b'\n'), Some(line(&word).len() - 1));
+            assert_eq!(serde_json::from_slice::<Word>(&line(&word)).unwrap(), word);
         }
-        let signal = |to_group| Command::Signal { signal: Signal::TERM, to_group };
+        let signal = |to_group| Command::Signal { signal: Signal::TERM.as_raw(), to_group };
         for command in [signal(true), signal(false), Command::Look, Command::Kill] {
-            assert_eq!(command.to_string().trim_end().parse(), Ok(command));
+            assert_eq!(serde_json::from_slice::<Command>(&line(&command)).unwrap(), command);
         }
-        assert_eq!("group 0".parse::<Command>(), Err(()));
     }
 
     #[test]

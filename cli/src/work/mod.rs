@@ -32,6 +32,7 @@ pub(crate) mod plan;
 pub(crate) mod process;
 mod run;
 mod shim;
+pub(crate) mod starter;
 pub(crate) mod tree;
 
 use std::ffi::OsString;

@@ -6,8 +6,7 @@ use std::fs;
 use std::future::Future;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -16,17 +15,17 @@ use tenure_pool::Node;
 use tokio::sync::Semaphore;
 
 use super::able::{self, Able};
-use super::book::Book;
 use super::cgroup::Groups;
 use super::guard::{Guarded, LOST};
 use super::handler::{Handler, Shared, Talks};
 use super::launch::{Confines, MEMORY};
-use super::logs::{Target, Writer};
+use super::logs::Target;
 use super::options::{CgroupMode, Confining, Membership, Ready, Work};
 use super::place;
 use super::plan::{self, Facts};
 use super::run::EXTENDED_MAX;
 use super::shim::LAST_SECONDS;
+use super::starter::{Outlet, Starter};
 use crate::args::Global;
 use crate::connect::{Place, node_name};
 use crate::exit::{Code, Failure};
@@ -35,8 +34,6 @@ use crate::probes::Probes;
 
 /// The time that the node needs beside the grace of its jobs to have them dead.
 const MARGIN: Duration = Duration::from_secs(3);
-/// How often in a worker TTL the book of leases is written.
-const RENEWALS: u32 = 20;
 /// How often it is seen whether the node's workers were drained.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -87,19 +84,15 @@ fn end_with_guard(folder: PathBuf) -> io::Result<()> {
 }
 
 async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Failure> {
-    let Guarded { guard, folder } = guarded;
     let place = Place::of(global)?;
-    able::sockets(&folder).map_err(Failure::usage)?;
+    able::sockets(&guarded.folder).map_err(Failure::usage)?;
     if let Some(program) = work.command.first() {
         let unfit = |why| Failure::new(Code::Unfit, format!("the program cannot be started: {why}"));
         able::program(program).map_err(unfit)?;
     }
-    let groups = work.confine.groups(guard)?;
+    let groups = work.confine.groups(guarded.guard)?;
     let nofile = raise_nofile();
-    let target = work.log.logs.clone().unwrap_or_else(usual_target);
-    let writer = Writer::start(&target, work.log.log_max)
-        .map_err(|error| Failure::usage(format!("the output of programs has no place: {error}")))?;
-    let (writer, lines) = writer.unzip();
+    let (outlet, writer) = Outlet::open(&work.log, usual_target)?;
 
     // Before the wait for Redis: the process lives meanwhile.
     let probes = work.place.listen.map(Probes::start).transpose()?;
@@ -124,8 +117,7 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let leaving = node.close_on_signal(work.place.drain);
 
     let ttl = node.settings().worker_ttl;
-    let book = Arc::new(Book::new(ttl)?);
-    renew(&book, ttl)?;
+    let starter = Starter::new(ttl, guarded, groups, outlet)?;
     let confines = work.confine.confines(nofile);
     let facts = Facts {
         pool: place.pool.clone(),
@@ -137,22 +129,8 @@ async fn serve(work: Work, global: &Global, guarded: Guarded) -> Result<Code, Fa
     let parallel = thread::available_parallelism().map_or(2, usize::from) * 2;
     let starts = Semaphore::new(work.start.start_parallel.map_or(parallel, usize::from));
     let work = Arc::new(work);
-    let (numbers, talks) = (AtomicU64::new(0), Talks::default());
-    let handler = Handler {
-        work: work.clone(),
-        facts,
-        book,
-        groups,
-        guard,
-        folder,
-        target,
-        lines,
-        starts,
-        numbers,
-        talks,
-        able,
-        node: node.clone(),
-    };
+    let talks = Talks::default();
+    let handler = Handler { work: work.clone(), facts, starter, starts, talks, able, node: node.clone() };
     let handler = Arc::new(handler);
     let working = async {
         let mut workers = Vec::new();
@@ -228,25 +206,6 @@ impl Confining {
         }
         Confines { cgroup: None, memory, limits, nofile, nice: self.nice }
     }
-}
-
-/// Writes the book of leases again and again, on a thread of its own: no job delays it.
-///
-/// # Errors
-/// There is no thread.
-pub(crate) fn renew(book: &Arc<Book>, ttl: Duration) -> io::Result<()> {
-    let every = ttl / RENEWALS;
-    let book: Weak<Book> = Arc::downgrade(book);
-    let run = move || {
-        while let Some(book) = book.upgrade() {
-            if let Err(error) = book.renew() {
-                tracing::error!(%error, "the book of leases cannot be written: jobs will be killed");
-            }
-            drop(book);
-            thread::sleep(every);
-        }
-    };
-    thread::Builder::new().name("leases".to_owned()).spawn(run).map(drop)
 }
 
 /// Lets this process have as many files as it may, because each job needs some. Returns the former limit.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime};
@@ -34,27 +33,14 @@ pub(super) struct Facts {
 }
 
 /// Why a job has no program.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NoProgram {
     /// The job is at fault, for this reason: no node can run it.
+    #[error("{0}")]
     Job(String),
     /// This machine is at fault.
-    Machine(io::Error),
-}
-
-impl Display for NoProgram {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Job(why) => f.write_str(why),
-            Self::Machine(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<io::Error> for NoProgram {
-    fn from(error: io::Error) -> Self {
-        Self::Machine(error)
-    }
+    #[error(transparent)]
+    Machine(#[from] io::Error),
 }
 
 /// The variables of this process that programs do not get: where the pool's server is, and what is known of the node.

@@ -141,14 +141,14 @@ impl Processes {
     pub(crate) async fn next(&mut self) -> Word {
         while !self.gone {
             let word = match self.words.next_line().await {
-                Ok(Some(line)) => line.parse(),
+                Ok(Some(line)) => serde_json::from_str(&line).map_err(drop),
                 Ok(None) | Err(_) => Err(()),
             };
             match word {
                 Ok(Word::Gone) => self.all_gone(),
                 Ok(Word::TooMuchMemory(bytes)) => self.had = Some(bytes),
                 Ok(Word::Started(group)) => {
-                    self.group = Some(group);
+                    self.group = Pid::from_raw(group);
                     return Word::Started(group);
                 }
                 Ok(word) => return word,
@@ -180,7 +180,7 @@ impl Processes {
 
     /// Sends the program this signal.
     pub(crate) fn signal(&mut self, signal: Signal, to_group: bool) {
-        self.say(launch::Command::Signal { signal, to_group });
+        self.say(launch::Command::Signal { signal: signal.as_raw(), to_group });
     }
 
     /// The number of the keeper's process.
@@ -205,10 +205,7 @@ impl Processes {
     /// Safe: a drop does the rest.
     pub(crate) async fn kill(&mut self) {
         self.say(launch::Command::Kill);
-        let gone = async { while self.next().await != Word::Gone {} };
-        if timeout(PATIENCE, gone).await.is_err() {
-            blocking(|| self.end());
-        }
+        self.finish().await;
     }
 
     /// Waits for the end of all, after the program's own.
@@ -225,8 +222,8 @@ impl Processes {
     fn say(&mut self, command: launch::Command) {
         if let Some(node) = &self.node {
             // It has room for many more than are ever said. One that cannot be said ends the talk, and so the job.
-            let line = command.to_string();
-            if node.try_write(line.as_bytes()).ok() != Some(line.len()) {
+            let line = launch::line(&command);
+            if node.try_write(&line).ok() != Some(line.len()) {
                 self.node = None;
             }
         }
@@ -288,13 +285,13 @@ impl Reins {
     /// The keeper has gone, or does not listen.
     pub(crate) fn look(&self) -> io::Result<()> {
         // It does not block: there is room for many more than a keeper that listens leaves unread.
-        (&self.node).write_all(launch::Command::Look.to_string().as_bytes())
+        (&self.node).write_all(&launch::line(&launch::Command::Look))
     }
 
     /// Tells the keeper to kill all that it keeps, and waits for its end. False: it took longer, or the keeper could not.
     pub(crate) fn end(&self, within: Duration) -> bool {
         // One that has gone hears nothing, and its end is seen below.
-        let _ = (&self.node).write_all(launch::Command::Kill.to_string().as_bytes());
+        let _ = (&self.node).write_all(&launch::line(&launch::Command::Kill));
         let until = Instant::now() + within;
         loop {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -342,7 +339,7 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// How a program's end is told, with the last of what it said.
-fn told(end: String, last: &str) -> String {
+pub(crate) fn told(end: String, last: &str) -> String {
     let last = last.trim();
     if last.is_empty() { end } else { format!("{end}: {last}") }
 }

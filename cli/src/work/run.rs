@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tenure_pool::{BoxError, JobEnd, Start};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::able::{Able, is_by_job};
 use super::desk::{Desk, Talk};
 use super::folder::Folder;
 use super::launch::{End, Word};
-use super::logs::Last;
 use super::options::{Ready, StopTo, Work};
-use super::process::Processes;
+use super::starter::Started;
 use crate::out::shown;
 
 /// The exit status that says: not here, not now (`EX_TEMPFAIL`).
@@ -22,15 +20,11 @@ const TRY_AGAIN: i32 = 75;
 /// The longest time that a program gets for its start by asking for more.
 pub(super) const EXTENDED_MAX: Duration = Duration::from_secs(3_600);
 const BROKEN: &str = "it has triggered its watchdog";
-/// How long the end of a program's output may take, when no process of it is left.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A run of a job.
 pub(super) struct Run {
-    pub(super) processes: Processes,
+    pub(super) program: Started,
     pub(super) talk: Arc<Talk>,
-    pub(super) last: Arc<Last>,
-    pub(super) readers: Vec<JoinHandle<()>>,
     pub(super) work: Arc<Work>,
     pub(super) ttl: Duration,
     pub(super) able: Arc<Able>,
@@ -78,11 +72,11 @@ impl Run {
                 )
             }
             Came::Broken => {
-                self.processes.kill().await;
+                self.program.processes.kill().await;
                 Start::Failed(format!("{BROKEN}{}", self.status()).into())
             }
             Came::NotStarted(why) => {
-                self.processes.finish().await;
+                self.program.processes.finish().await;
                 if !self.work.command.first().is_some_and(|program| is_by_job(program)) {
                     self.able.refused(&job, &why);
                 }
@@ -90,14 +84,14 @@ impl Run {
                 Start::Unable { why }
             }
             Came::Ended(end) => {
-                self.end().await;
+                self.program.finish().await;
                 self.failed_start(end)
             }
         }
     }
 
     async fn ready(&mut self) -> Came {
-        let Run { processes, talk, work, able, .. } = self;
+        let Run { program, talk, work, able, .. } = self;
         let is_ready = async {
             match work.start.ready {
                 Ready::Exec => std::future::pending().await,
@@ -109,10 +103,10 @@ impl Run {
         loop {
             tokio::select! {
                 biased;
-                word = processes.next() => match word {
+                word = program.processes.next() => match word {
                     Word::Started(pid) => {
                         able.started();
-                        tracing::debug!(key = %talk.job.key(), pid = pid.as_raw_pid(), "a program runs");
+                        tracing::debug!(key = %talk.job.key(), pid, "a program runs");
                         if work.start.ready == Ready::Exec {
                             proved.as_mut().reset(Instant::now() + work.start.min_run);
                         }
@@ -131,8 +125,8 @@ impl Run {
     }
 
     fn failed_start(self, end: End) -> Start {
-        let said = self.last.text();
-        let text = self.processes.told(end, &said);
+        let said = self.program.last.text();
+        let text = self.program.processes.told(end, &said);
         match end {
             // It has done its work: it was ready, and the job has ended well.
             End::Exit(0) if self.work.start.ready == Ready::Exec => {
@@ -141,7 +135,7 @@ impl Run {
             End::Exit(0) => Start::Failed("it ended before it said that it was ready".into()),
             End::Exit(TRY_AGAIN) => {
                 tracing::info!(key = %self.talk.job.key(), text, "a program refuses its job for now");
-                Start::Declined { backoff: None, why: self.processes.told(end, &last_line(&said)) }
+                Start::Declined { backoff: None, why: self.program.processes.told(end, &last_line(&said)) }
             }
             end => Start::Failed(self.fault(end, text)),
         }
@@ -153,9 +147,9 @@ impl Run {
         let ended = tokio::select! {
             biased;
             () = job.cancelled() => None,
-            word = self.processes.next() => Some(word),
+            word = self.program.processes.next() => Some(word),
             why = silence(&self.talk, self.work.stop.watchdog) => {
-                self.processes.kill().await;
+                self.program.processes.kill().await;
                 return Err(format!("{why}{}", self.status()).into());
             }
         };
@@ -163,7 +157,7 @@ impl Run {
             self.stop().await;
             return Ok(());
         };
-        self.end().await;
+        self.program.finish().await;
         let end = match word {
             Word::Ended(end) => end,
             _ => End::Signal(Signal::KILL.as_raw()),
@@ -173,7 +167,7 @@ impl Run {
             // It was told to end meanwhile: it has, whatever its status.
             _ if job.cancellation().is_cancelled() => Ok(()),
             end => {
-                let text = self.processes.told(end, &self.last.text());
+                let text = self.program.told(end);
                 Err(self.fault(end, text))
             }
         }
@@ -190,25 +184,17 @@ impl Run {
             End::Exit(status) if self.work.stop.park_exit.iter().any(|park| i32::from(*park) == status) => {
                 JobEnd::Park(text).into()
             }
-            _ if self.processes.beyond(end).is_some() => text.into(),
+            _ if self.program.processes.beyond(end).is_some() => text.into(),
             // The program itself is not the cause: the machine's memory was short, or somebody has killed it.
             End::Signal(signal) if signal == Signal::KILL.as_raw() => JobEnd::Lost(text).into(),
             _ => text.into(),
         }
     }
 
-    /// The program has ended: waits for the end of all others, and for their last output.
-    async fn end(&mut self) {
-        self.processes.finish().await;
-        for reader in self.readers.drain(..) {
-            // Nobody can write any more. If it takes long, its reader goes on alone.
-            let _ = timeout(LAST_WORDS, reader).await;
-        }
-    }
-
     /// Asks the program to end, and kills all after its time.
     async fn stop(&mut self) {
-        let Self { processes, talk, work, ttl, .. } = self;
+        let Self { program, talk, work, ttl, .. } = self;
+        let processes = &mut program.processes;
         processes.signal(work.stop.stop_signal, work.stop.stop_to == StopTo::Group);
         let mut kill_at = Instant::now() + work.stop.grace;
         let lease = talk.job.lease();
@@ -232,7 +218,7 @@ impl Run {
                 () = sleep(*ttl / 40) => {}
             }
         }
-        self.end().await;
+        self.program.finish().await;
     }
 }
 

@@ -8,8 +8,7 @@ use crate::world::{PATIENCE, World, printed, said, status};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_listed_and_filtered() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     world.node.operate().park("acme", "bad feed").await.unwrap();
     world.node.operate().cordon("n7").await.unwrap();
     let asked = async || {

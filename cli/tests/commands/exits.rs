@@ -149,8 +149,7 @@ async fn a_failure_is_json_where_programs_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_ends_the_pool_only_when_it_is_confirmed() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     let done = world.run(&["shutdown"]).await;
     assert_eq!(status(&done), Some(2));
     assert!(said(&done).contains("Say --yes"), "{}", said(&done));

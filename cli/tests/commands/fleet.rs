@@ -13,8 +13,7 @@ use crate::world::{PATIENCE, World, add_worker, assert, printed, said, status, t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_and_nodes_are_listed_with_their_jobs() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     let other = world.another("n2").await;
     let second = add_worker(&other).await;
     other.operate().cordon("n2").await.unwrap();
@@ -358,6 +357,12 @@ async fn the_doctor_knows_a_loss_of_data_after_it_is_over() {
     let world = World::shaped(|builder| builder.worker_ttl(ttl)).await;
     world.add_worker().await;
     world.node.dispatch(("acme", "")).await.unwrap();
+    // Only a job that has begun outlives the data: its worker has it.
+    let begun = async || {
+        let job = world.node.inspect().job("acme").await.unwrap()?;
+        (job.state == JobState::Running).then_some(())
+    };
+    eventually(PATIENCE, "the job to begin", begun).await;
     assert_eq!(finding(&world, "pool.losses").await["severity"], json!("ok"), "a new pool");
     world.server.restart(Data::Wipe).unwrap();
     let found = says(&world, "pool.losses", "workers reported 1 jobs").await;

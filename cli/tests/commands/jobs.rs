@@ -7,10 +7,7 @@ use crate::world::{World, printed, status};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_listed_by_key_for_people() {
-    let world = World::with_workers(1).await;
-    for key in ["zenith", "acme", "hooli"] {
-        world.node.dispatch((key, "x")).await.unwrap();
-    }
+    let world = World::running(1, &["zenith", "acme", "hooli"]).await;
     let table = printed(&world.run(&["ls"]).await.success());
     let rows: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["KEY", "STATE", "WORKER", "NODE", "TOKEN", "ATT", "SINCE", "WHY"]);
@@ -68,8 +65,7 @@ async fn jobs_for_programs_have_versions_and_rfc_3339() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_leaves_what_it_names() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     world.node.dispatch(("zenith", "x")).await.unwrap();
     let other = world.another("n2").await;
     // A worker of n2 takes no job of a cordoned node.

@@ -15,8 +15,7 @@ async fn state(world: &World, key: &str) -> Option<JobState> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_parked_explained_and_retried() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     let done = world.run(&["park", "acme", "--reason", "feed sends rubbish"]).await.success();
     assert_eq!(printed(&done), "KEY   OUTCOME  WHY\nacme  parked   -\n");
     assert_eq!(state(&world, "acme").await, Some(JobState::Parked));
@@ -60,8 +59,7 @@ async fn a_shutdown_is_explained_with_the_time_that_is_left() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_paused_explained_and_resumed() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     let done = world.run(&["pause", "acme", "--by", "anna", "--reason", "db moves"]).await.success();
     assert_eq!(printed(&done), "KEY   OUTCOME  WHY\nacme  paused   -\n");
     let listed = printed(&world.run(&["ls", "--state", "paused"]).await.success());
@@ -90,8 +88,7 @@ async fn a_job_is_paused_explained_and_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_paused_for_some_time() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     world.run(&["pause", "acme", "--for", "2h", "--by", "anna", "--reason", "db moves"]).await.success();
     let listed = printed(&world.run(&["ls", "--state", "paused"]).await.success());
     assert!(listed.contains("by anna, for another 1h59m: db moves"), "{listed}");
@@ -110,10 +107,7 @@ async fn a_job_is_paused_for_some_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_paused_and_those_of_them_resumed() {
-    let world = World::with_workers(1).await;
-    for key in ["eu-1", "eu-2", "us-1"] {
-        world.node.dispatch((key, "x")).await.unwrap();
-    }
+    let world = World::running(1, &["eu-1", "eu-2", "us-1"]).await;
     world.run(&["park", "eu-2"]).await.success();
     let done = world.run(&["pause", "--match", "eu-*"]).await;
     assert!(said(&done).contains("2 jobs are meant: pause them all?"), "{}", said(&done));
@@ -133,8 +127,7 @@ async fn many_jobs_are_paused_and_those_of_them_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_bounced_to_another_worker_and_home() {
-    let world = World::with_workers(2).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(2, &["acme"]).await;
     let owner = async || world.node.inspect().job("acme").await.unwrap().unwrap().owner;
     let home = owner().await;
     for (args, goes_home) in [(&["bounce", "acme"][..], false), (&["bounce", "acme", "--home"], true)] {
@@ -154,10 +147,7 @@ async fn a_job_is_bounced_to_another_worker_and_home() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_jobs_are_steered_by_a_filter_that_is_confirmed() {
-    let world = World::with_workers(1).await;
-    for key in ["eu-1", "eu-2", "us-1"] {
-        world.node.dispatch((key, "x")).await.unwrap();
-    }
+    let world = World::running(1, &["eu-1", "eu-2", "us-1"]).await;
     let done = world.run(&["park"]).await;
     assert_eq!(status(&done), Some(2), "no job is named");
     let done = world.run(&["park", "us-1", "--match", "eu-*"]).await;

@@ -69,6 +69,12 @@ impl Top {
         self.typing.flush().unwrap();
     }
 
+    /// Types, and waits until the screen has this text.
+    async fn types_until(&mut self, keys: &str, text: &str) {
+        self.types(keys);
+        self.shows(text).await;
+    }
+
     fn resize(&self, rows: u16, cols: u16) {
         self.screen.lock().unwrap().screen_mut().set_size(size(rows), size(cols));
         self.master.resize(PtySize { rows, cols, ..PtySize::default() }).unwrap();
@@ -104,22 +110,15 @@ impl Top {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn top_shows_workers_jobs_and_why_they_are_where_they_are() {
-    let world = World::with_workers(2).await;
-    for key in ["acme", "hooli"] {
-        world.node.dispatch((key, "x")).await.unwrap();
-    }
+    let world = World::running(2, &["acme", "hooli"]).await;
     let mut top = Top::start(&world, "feeds", &[]);
     top.shows("WORKER").await;
     top.shows("jobs 2  on workers 2").await;
     assert!(!top.modes().contains(LocalModes::ICANON), "keys come one by one");
-    top.types("2");
-    top.shows("hooli").await;
-    top.types("/acm\r");
-    top.shows("jobs  acm  1 jobs").await;
-    top.types("\r");
-    top.shows("acme: running on worker").await;
-    top.types("\x1b");
-    top.shows("jobs  acm  1 jobs").await;
+    top.types_until("2", "hooli").await;
+    top.types_until("/acm\r", "jobs  acm  1 jobs").await;
+    top.types_until("\r", "acme: running on worker").await;
+    top.types_until("\x1b", "jobs  acm  1 jobs").await;
     top.types("q");
     assert_eq!(top.ends().await, 0);
 }
@@ -136,71 +135,52 @@ async fn top_hears_events_over_a_read_that_the_server_holds() {
     eventually(PATIENCE, "one held read", async || held() == 1).await;
     let desk = world.another("desk").await;
     desk.operate().cordon("elsewhere").await.unwrap();
-    top.types("4");
-    top.shows("cordon of elsewhere").await;
+    top.types_until("4", "cordon of elsewhere").await;
     top.types("q");
     assert_eq!(top.ends().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn top_changes_the_pool_only_after_a_yes() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     let state = async || world.node.inspect().job("acme").await.unwrap().map(|job| job.state);
     let mut top = Top::start(&world, "feeds", &[]);
-    top.types("2");
-    top.shows("acme").await;
-    top.types("p");
-    top.shows("park acme").await;
-    top.types("n");
-    top.shows("nothing was done").await;
+    top.types_until("2", "acme").await;
+    top.types_until("p", "park acme").await;
+    top.types_until("n", "nothing was done").await;
     assert_eq!(state().await, Some(JobState::Running));
-    top.types("py");
-    top.shows("acme is parked").await;
+    top.types_until("py", "acme is parked").await;
     assert_eq!(state().await, Some(JobState::Parked));
-    top.types("3");
-    top.shows("parked  1 jobs").await;
+    top.types_until("3", "parked  1 jobs").await;
     top.shows("parked by hand").await;
-    top.types("ry");
-    top.shows("acme is retried").await;
-    top.types("2");
-    top.shows("running").await;
-    top.types("Py");
-    top.shows("acme is paused").await;
+    top.types_until("ry", "acme is retried").await;
+    top.types_until("2", "running").await;
+    top.types_until("Py", "acme is paused").await;
     let is_paused =
         async || world.node.inspect().job("acme").await.unwrap().is_some_and(|job| job.paused.is_some());
     assert!(is_paused().await);
     // The listing says so before the key means the other thing.
     top.shows("paused by hand").await;
-    top.types("P");
-    top.shows("resume acme").await;
-    top.types("y");
-    top.shows("acme is resumed").await;
+    top.types_until("P", "resume acme").await;
+    top.types_until("y", "acme is resumed").await;
     eventually(PATIENCE, "the job to run", async || state().await == Some(JobState::Running)).await;
-    top.types("1n");
-    top.shows("n1").await;
-    top.types("cy");
-    top.shows("node n1 is cordoned").await;
+    top.types_until("1n", "n1").await;
+    top.types_until("cy", "node n1 is cordoned").await;
     let is_cordoned =
         async || world.node.inspect().workers().await.unwrap().iter().all(|worker| worker.cordoned);
     eventually(PATIENCE, "the node to know its cordon", is_cordoned).await;
-    top.types("w");
-    top.shows("if 1 worker goes: 1 of 1 jobs move (100.0 %), 1 wait").await;
-    top.types("+");
-    top.shows("if 1 worker goes and 1 joins: 1 of 1 jobs move (100.0 %)").await;
-    top.types("1d");
-    top.shows("workers that leave the ring: 1").await;
+    top.types_until("w", "if 1 worker goes: 1 of 1 jobs move (100.0 %), 1 wait").await;
+    top.types_until("+", "if 1 worker goes and 1 joins: 1 of 1 jobs move (100.0 %)").await;
+    top.types_until("1d", "workers that leave the ring: 1").await;
     top.shows("1 wait").await;
-    top.types("n1\r");
-    top.shows("node n1 drains").await;
+    top.types_until("n1\r", "node n1 drains").await;
     top.types("q");
     assert_eq!(top.ends().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn top_keeps_its_picture_while_redis_is_silent() {
-    let world = World::with_workers(1).await;
-    world.node.dispatch(("acme", "x")).await.unwrap();
+    let world = World::running(1, &["acme"]).await;
     let mut top = Top::start(&world, "feeds", &[]);
     top.shows("jobs 1  on workers 1").await;
     world.server.kill().unwrap();

@@ -54,6 +54,15 @@ impl World {
         world
     }
 
+    /// The same, and these jobs run.
+    pub(crate) async fn running(workers: usize, keys: &[&str]) -> Self {
+        let world = Self::with_workers(workers).await;
+        for key in keys {
+            world.node.dispatch((*key, "x")).await.unwrap();
+        }
+        world
+    }
+
     /// Another node of the pool.
     pub(crate) async fn another(&self, name: &str) -> Node {
         let builder = Node::builder("feeds", self.client()).name(name);

@@ -305,8 +305,7 @@ async fn a_job_that_starts_and_ends_at_once_has_started() {
     let host = world.host("h", 1, &["--logs", "null"], &raw("good")).await;
     let brief = JobSpec::new("brief", "").restart(RestartPolicy::Never);
     world.node.dispatch(brief).await.unwrap();
-    let gone = || async { world.node.inspect().job("brief").await.unwrap().is_none() };
-    eventually(PATIENCE, "it has failed for good", gone).await;
+    world.gone("brief").await;
     host.leave().await;
 }
 

@@ -7,6 +7,8 @@ mod hostile;
 mod jobs;
 mod kills;
 mod many;
+#[path = "../pool/mod.rs"]
+mod pool;
 #[allow(dead_code, reason = "the tests of work need more of it")]
 #[path = "../work/processes.rs"]
 mod processes;

@@ -1,26 +1,13 @@
 //! A pool, and nodes of `tenure host`.
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
-use tenure_pool::{AskError, Client, JobInfo, JobState, Node};
-use tenure_testing::{RedisServer, eventually};
-use tokio::process::{Child, Command};
+use tenure_pool::{AskError, JobInfo, JobState};
+use tenure_testing::eventually;
+use tokio::process::Command;
 
-use super::processes;
-
-/// Long enough for everything on the slowest machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Long enough for a node with thousands of jobs to leave.
-const LEAVING: Duration = Duration::from_secs(360);
-/// A worker TTL for tests of leases.
-pub(crate) const SHORT: Duration = Duration::from_secs(2);
-/// A worker TTL that no test outlives: no lease ends, so nothing ends because of one.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+pub(crate) use super::pool::{LONG, PATIENCE, Process as Host, SHORT, World, signal};
 
 /// The project's folder.
 pub(crate) fn project() -> PathBuf {
@@ -39,28 +26,7 @@ pub(crate) fn python() -> Vec<String> {
     vec!["python3".to_owned(), "-u".to_owned(), host.display().to_string()]
 }
 
-pub(crate) struct World {
-    pub(crate) server: RedisServer,
-    /// It has no workers.
-    pub(crate) node: Node,
-    pub(crate) folder: TempDir,
-}
-
 impl World {
-    /// A pool whose leases do not end.
-    pub(crate) async fn new() -> Self {
-        Self::with_ttl(LONG).await
-    }
-
-    pub(crate) async fn with_ttl(ttl: Duration) -> Self {
-        let server = RedisServer::start().unwrap();
-        let client = Client::open(&server.url()).unwrap();
-        let builder = Node::builder("feeds", client).name("asks").assume_fresh(true).worker_ttl(ttl);
-        let builder = builder.join_settle(Duration::ZERO).stable_after(Duration::from_millis(50));
-        let node = builder.join().await.unwrap();
-        Self { server, node, folder: tempfile::tempdir().unwrap() }
-    }
-
     /// The lines of a file that hosts write.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
@@ -97,19 +63,12 @@ impl World {
 
     /// The command of a node, which yet has to be told of its hosts.
     pub(crate) fn command(&self, name: &str, workers: usize, args: &[&str]) -> Command {
-        let mut host = Command::new(snapbox::cmd::cargo_bin!("tenure"));
+        let mut host = self.in_folder(Command::new(snapbox::cmd::cargo_bin!("tenure")));
         host.args(["host", "--pool", "feeds", "--name", name]);
         if !args.contains(&"--log-level") {
             host.args(["--log-level", "warn"]);
         }
         host.arg("--workers").arg(workers.to_string()).args(args);
-        host.env("REDIS_URL", self.server.url()).env("FOLDER", self.folder.path());
-        for name in ["TENURE_POOL", "TENURE_CONTEXT", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "POD_NAME"] {
-            host.env_remove(name);
-        }
-        host.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        // In a folder that goes with the test.
-        host.env("TMPDIR", self.folder.path());
         host
     }
 
@@ -142,39 +101,4 @@ impl World {
         }
         panic!("one worker has all keys");
     }
-}
-
-/// A node as a process. When it is dropped, its guard is killed.
-pub(crate) struct Host {
-    pub(crate) guard: Child,
-}
-
-impl Host {
-    pub(crate) fn guard(&self) -> Pid {
-        Pid::from_raw(self.guard.id().expect("it runs").cast_signed()).unwrap()
-    }
-
-    pub(crate) fn node(&self) -> Pid {
-        processes::children(self.guard())[0]
-    }
-
-    /// The keepers of its hosts.
-    pub(crate) fn keepers(&self) -> Vec<Pid> {
-        processes::children(self.node()).into_iter().filter(|pid| processes::is_keeper(*pid)).collect()
-    }
-
-    /// Waits for its end.
-    pub(crate) async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(LEAVING, self.guard.wait()).await.expect("it ends").unwrap()
-    }
-
-    /// Asks it to leave. It must leave in order.
-    pub(crate) async fn leave(mut self) {
-        signal(self.guard(), Signal::TERM);
-        assert_eq!(self.ended().await.code(), Some(0));
-    }
-}
-
-pub(crate) fn signal(pid: Pid, signal: Signal) {
-    kill_process(pid, signal).unwrap();
 }

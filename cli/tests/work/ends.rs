@@ -11,8 +11,7 @@ use super::world::{PATIENCE, SCRIPT, Worker, World, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_fails_at_once_tells_its_dispatcher_why() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--min-run", "10s"].iter().chain(&SCRIPT)).await;
+    let (world, worker) = World::with_worker("w", ["--min-run", "10s"].iter().chain(&SCRIPT)).await;
     let error = world.node.dispatch(("acme", "echo cannot connect >&2; exit 3")).await.unwrap_err();
     assert!(error.to_string().contains("exit status 3: cannot connect"), "{error}");
     let error = world.node.dispatch(("segv", "kill -SEGV $$")).await.unwrap_err();
@@ -23,8 +22,7 @@ async fn a_program_that_fails_at_once_tells_its_dispatcher_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_78_parks_the_job() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let error = world.node.dispatch(("acme", "echo no such plan >&2; exit 78")).await.unwrap_err();
     assert!(matches!(error, DispatchError::Parked), "{error}");
     let parked = world.node.inspect().parked().await.unwrap();
@@ -34,8 +32,7 @@ async fn status_78_parks_the_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_75_sends_the_job_back_without_an_attempt() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let script = "test -e $FOLDER/open && exec sleep 1000
         for line in $(seq 200); do echo \"trace $line\" >&2; done; printf '\\033[1mno licence\\n\\n' >&2; exit 75";
     world.node.submit(("acme", script)).await.unwrap();
@@ -54,21 +51,16 @@ async fn status_75_sends_the_job_back_without_an_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_does_its_work_ends_its_job() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     world.node.dispatch(("acme", "echo $TENURE_TOKEN > $FOLDER/done")).await.unwrap();
     world.line_in("done").await;
-    eventually(PATIENCE, "it is gone", || async {
-        world.node.inspect().job("acme").await.unwrap().is_none()
-    })
-    .await;
+    world.gone("acme").await;
     worker.leave().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_somebody_kills_runs_again() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let script = "echo $TENURE_TOKEN > $FOLDER/token; echo $$ > $FOLDER/pid; exec sleep 1000";
     world.node.dispatch(("acme", script)).await.unwrap();
     let (token, pid) = (world.line_in("token").await, number_in(&world.file("pid")));
@@ -99,30 +91,22 @@ async fn a_machine_without_the_program_leaves_its_jobs_to_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_program_leaves_ends_with_it() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let sleepers = Sleepers::new();
     let sleep = sleepers.sleep();
     let script = format!("(setsid {sleep} </dev/null >/dev/null 2>&1 &); {sleep} & exit 0");
     world.node.dispatch(("acme", script)).await.unwrap();
-    eventually(PATIENCE, "it is gone", || async {
-        world.node.inspect().job("acme").await.unwrap().is_none()
-    })
-    .await;
+    world.gone("acme").await;
     assert_eq!(sleepers.alive(), []);
     worker.leave().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_silent_for_too_long_is_killed() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--watchdog", "1s"].iter().chain(&SCRIPT)).await;
+    let (world, worker) = World::with_worker("w", ["--watchdog", "1s"].iter().chain(&SCRIPT)).await;
     let sleepers = Sleepers::new();
     world.node.dispatch(("acme", sleepers.sleep())).await.unwrap();
-    eventually(PATIENCE, "it is gone", || async {
-        world.node.inspect().job("acme").await.unwrap().is_none()
-    })
-    .await;
+    world.gone("acme").await;
     assert_eq!(sleepers.alive(), []);
     worker.leave().await;
 }

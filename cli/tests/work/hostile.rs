@@ -146,8 +146,8 @@ async fn a_program_that_ends_at_once_hurts_itself_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_does_not_read_its_payload_hurts_nobody() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--", "sh", "-c", "echo 1 > $FOLDER/on; exec sleep 1000"]).await;
+    let (world, worker) =
+        World::with_worker("w", ["--", "sh", "-c", "echo 1 > $FOLDER/on; exec sleep 1000"]).await;
     world.node.dispatch(("acme", vec![b'x'; 500_000])).await.unwrap();
     world.line_in("on").await;
     worker.leave().await;

@@ -144,8 +144,7 @@ async fn nothing_is_left_when_node_and_keepers_are_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_ends_when_all_above_it_are_killed() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let sleepers = Sleepers::new();
     world.node.dispatch(("acme", format!("exec {}", sleepers.sleep()))).await.unwrap();
     eventually(PATIENCE, "it runs", || async { sleepers.alive().len() == 1 }).await;

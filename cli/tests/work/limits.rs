@@ -15,8 +15,7 @@ struct Stage {
 
 impl Stage {
     async fn new(args: &[&str]) -> Self {
-        let world = World::new().await;
-        let worker = world.worker("w", args.iter().chain(&SCRIPT)).await;
+        let (world, worker) = World::with_worker("w", args.iter().chain(&SCRIPT)).await;
         let neighbour = Sleepers::new();
         world.node.dispatch(("neighbour", format!("exec {}", neighbour.sleep()))).await.unwrap();
         Self { world, worker, neighbour }

@@ -8,6 +8,8 @@ mod limits;
 mod many;
 mod many_kills;
 mod output;
+#[path = "../pool/mod.rs"]
+mod pool;
 mod probes;
 mod processes;
 mod starts;

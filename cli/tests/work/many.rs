@@ -14,8 +14,7 @@ use super::world::{PATIENCE, SCRIPT, World};
 async fn a_thousand_keys_run_as_processes_within_20_seconds() {
     const KEYS: usize = 1_000;
     const BOUND: Duration = Duration::from_secs(20);
-    let world = World::new().await;
-    let worker = world.worker("w", ["--logs", "prefix"].iter().chain(&SCRIPT)).await;
+    let (world, worker) = World::with_worker("w", ["--logs", "prefix"].iter().chain(&SCRIPT)).await;
     let sleepers = Sleepers::new();
     let sleep = sleepers.sleep();
     let begun = Instant::now();

@@ -164,7 +164,8 @@ async fn a_lost_worker_is_named_though_others_do_not_go_in_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_outlives_a_recovery_a_death_and_a_deploy() {
-    let world = World::with_ttl(SHORT).await;
+    // The worker must not lose its lease while the server restarts.
+    let world = World::with_ttl(SHORT * 2).await;
     let mut first = world.worker("first", SCRIPT).await;
     let sleepers = Sleepers::new();
     let script = format!("echo $$ >> $FOLDER/starts; exec {}", sleepers.sleep());

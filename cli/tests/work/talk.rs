@@ -54,8 +54,7 @@ async fn a_program_gets_its_job_in_its_environment() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_variable_is_passed_on_when_it_is_named() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--pass-env", "REDIS_URL"].iter().chain(&SCRIPT)).await;
+    let (world, worker) = World::with_worker("w", ["--pass-env", "REDIS_URL"].iter().chain(&SCRIPT)).await;
     world.node.dispatch(("acme", "echo $REDIS_URL > $FOLDER/url; exec sleep 1000")).await.unwrap();
     assert_eq!(world.line_in("url").await.trim(), world.server.url());
     worker.leave().await;
@@ -63,8 +62,7 @@ async fn a_variable_is_passed_on_when_it_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_no_argument_can_hold_is_parked() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--", "sh", "-c", "exec sleep 1000", "{key}"]).await;
+    let (world, worker) = World::with_worker("w", ["--", "sh", "-c", "exec sleep 1000", "{key}"]).await;
     let key = JobKey::new(&b"a\0'\"\xff"[..]).unwrap();
     world.node.dispatch((key, "")).await.unwrap_err();
     let parked = world.node.inspect().parked().await.unwrap();
@@ -93,8 +91,7 @@ async fn a_payload_comes_in_a_file_that_only_its_user_reads() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dispatch_returns_when_its_program_says_that_it_is_ready() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--ready", "notify"].iter().chain(&SCRIPT)).await;
+    let (world, worker) = World::with_worker("w", ["--ready", "notify"].iter().chain(&SCRIPT)).await;
     let script = format!(
         "until test -e $FOLDER/go; do sleep 0.01; done; echo 1 > $FOLDER/ready; {} ctl ready; exec sleep 1000",
         tenure()
@@ -163,8 +160,7 @@ async fn a_program_that_triggers_its_watchdog_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notification_is_taken_once_and_in_order() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let script = format!(
         "while {0} ctl next > $FOLDER/note; do cat $FOLDER/note >> $FOLDER/notes; echo >> $FOLDER/notes; done",
         tenure()
@@ -184,8 +180,7 @@ async fn a_notification_is_taken_once_and_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notification_that_was_not_done_comes_to_the_next_owner() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let script = format!(
         "{} ctl next > $FOLDER/note-$TENURE_NODE; echo >> $FOLDER/note-$TENURE_NODE; exec sleep 1000",
         tenure()
@@ -283,8 +278,7 @@ async fn a_command_that_does_not_answer_delays_its_ask_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_without_a_command_for_asks_takes_none() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     world.node.dispatch(("acme", "exec sleep 1000")).await.unwrap();
     let error = world.node.ask("acme", "how many?").await.unwrap_err();
     assert!(matches!(error, AskError::NotHandled(NotHandled::TakesNone)), "{error:?}");
@@ -293,8 +287,7 @@ async fn a_worker_without_a_command_for_asks_takes_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_dispatches_and_notifies_other_keys() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let ctl = format!("{} ctl", tenure());
     let child = format!("{ctl} next > $FOLDER/note; echo >> $FOLDER/note; exec sleep 1000");
     std::fs::write(world.file("child"), child).unwrap();
@@ -329,8 +322,7 @@ async fn a_checkpoint_comes_to_the_next_owner() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_asks_how_long_its_lease_lasts() {
-    let world = World::new().await;
-    let worker = world.worker("w", SCRIPT).await;
+    let (world, worker) = World::with_worker("w", SCRIPT).await;
     let script = format!("{} ctl lease > $FOLDER/lease; exec sleep 1000", tenure());
     world.node.dispatch(("acme", script)).await.unwrap();
     let left: u64 = world.line_in("lease").await.trim().parse().unwrap();
@@ -340,8 +332,7 @@ async fn a_program_asks_how_long_its_lease_lasts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_is_a_signal_that_a_program_may_answer() {
-    let world = World::new().await;
-    let worker = world.worker("w", ["--stop-signal", "USR1"].iter().chain(&SCRIPT)).await;
+    let (world, worker) = World::with_worker("w", ["--stop-signal", "USR1"].iter().chain(&SCRIPT)).await;
     let script = "trap 'echo stopped > $FOLDER/stopped; exit 9' USR1; echo 1 > $FOLDER/on; while :; do sleep 0.01; done";
     world.node.dispatch(("acme", script)).await.unwrap();
     world.line_in("on").await;

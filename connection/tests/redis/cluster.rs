@@ -15,6 +15,14 @@ fn client(cluster: &Cluster) -> Client {
     Client::builder(&cluster.url()).response_timeout(SOON).connect_timeout(SOON).build().unwrap()
 }
 
+/// A cluster, a client of it, and the client's connection for commands.
+async fn clustered() -> (Cluster, Client, Connection) {
+    let cluster = Cluster::start().await.unwrap();
+    let client = client(&cluster);
+    let redis = client.commands();
+    (cluster, client, redis)
+}
+
 fn incr(key: &str) -> Cmd {
     cmd("INCR").arg(key).take()
 }
@@ -37,9 +45,7 @@ async fn next(subscriber: &mut Subscriber) -> Event {
 
 #[tokio::test]
 async fn commands_and_pipelines_reach_the_owners_of_their_slots() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = client(&cluster);
-    let redis = client.commands();
+    let (cluster, _client, redis) = clustered().await;
     let keys: Vec<_> = (0..300).map(|n| format!("key:{n}")).collect();
     for key in &keys[..3] {
         redis.command(cmd("SET").arg(key).arg(key)).await.unwrap();
@@ -88,8 +94,7 @@ async fn a_cluster_may_ask_for_tls_and_a_password() {
 
 #[tokio::test]
 async fn a_call_over_several_slots_is_refused_before_it_is_sent() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (cluster, _, redis) = clustered().await;
     let results = redis.pipeline().call(add().call(&["a", "b"])).command(incr("a")).send().await;
     assert!(matches!(&results[0], Err(Error::Config { .. })), "{:?}", results[0]);
     assert!(matches!(&results[1], Ok(Value::Int(1))), "the call changed nothing, the rest is done");
@@ -146,8 +151,7 @@ async fn a_server_that_is_no_cluster_says_so_at_once() {
 
 #[tokio::test]
 async fn a_dedicated_connection_needs_no_other_runtime() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = client(&cluster);
+    let (_cluster, client, _) = clustered().await;
     client.commands().command(&incr("a")).await.unwrap();
     let elsewhere = client.clone();
     let work = std::thread::spawn(move || {
@@ -168,8 +172,7 @@ async fn a_dedicated_connection_needs_no_other_runtime() {
 
 #[tokio::test]
 async fn a_moving_slot_loses_and_repeats_no_command() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = client(&cluster);
+    let (cluster, client, _) = clustered().await;
     let script = add();
     let counting = |kind: usize, redis: Connection| {
         let script = script.clone();
@@ -207,9 +210,7 @@ async fn a_moving_slot_loses_and_repeats_no_command() {
 
 #[tokio::test]
 async fn a_call_with_keys_on_both_ends_of_a_move_waits_for_its_end() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = client(&cluster);
-    let redis = client.commands();
+    let (cluster, _client, redis) = clustered().await;
     let call = add().call(&["{k}1", "{k}2"]);
     redis.call(&call).await.unwrap();
     let migration = cluster.begin_migration(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
@@ -239,8 +240,7 @@ async fn a_call_with_keys_on_both_ends_of_a_move_waits_for_its_end() {
 
 #[tokio::test]
 async fn nodes_that_disagree_are_given_time() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (cluster, _, redis) = clustered().await;
     let key = slot("k");
     redis.server_of("k").await.unwrap();
     let (from, to) = (cluster.owner(key).await.unwrap(), another(&cluster, key).await);
@@ -291,8 +291,7 @@ async fn a_node_that_hangs_delays_no_command_of_the_others() {
 
 #[tokio::test]
 async fn an_error_raised_after_a_write_is_no_redirect() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (_cluster, _, redis) = clustered().await;
     for (number, raised) in [
         "return redis.error_reply('TRYAGAIN mine')",
         "return redis.error_reply('CLUSTERDOWN mine')",
@@ -316,8 +315,7 @@ async fn an_error_raised_after_a_write_is_no_redirect() {
 
 #[tokio::test]
 async fn a_command_without_a_key_goes_to_each_node_or_a_chosen_one() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (cluster, _, redis) = clustered().await;
     let myid = cmd("CLUSTER").arg("MYID").take();
     let text = |value: Value| redis::from_redis_value::<String>(value).unwrap();
     let mut seen = BTreeSet::new();
@@ -333,8 +331,7 @@ async fn a_command_without_a_key_goes_to_each_node_or_a_chosen_one() {
 
 #[tokio::test]
 async fn a_key_that_moves_to_another_node_is_followed() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (cluster, _, redis) = clustered().await;
     redis.command(&incr("k")).await.unwrap();
     let migration = cluster.begin_migration(slot("k"), another(&cluster, slot("k")).await).await.unwrap();
     assert_eq!(migration.move_keys(10).unwrap(), 1);
@@ -350,8 +347,7 @@ async fn a_key_that_moves_to_another_node_is_followed() {
 
 #[tokio::test]
 async fn a_possibly_executed_command_is_sent_to_no_other_node() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (cluster, _, redis) = clustered().await;
     let owner = cluster.node(cluster.owner(slot("l")).await.unwrap());
     let command = cmd("BLPOP").arg("l").arg(600).take();
     let (reply, ()) = tokio::join!(redis.command(&command), async {
@@ -415,8 +411,7 @@ async fn many_readers_of_a_dead_node_ask_one_question_together() {
 
 #[tokio::test]
 async fn a_blocking_read_follows_its_key() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = client(&cluster);
+    let (cluster, client, _) = clustered().await;
     let (redis, mut blocking) = (client.commands(), client.blocking());
     let mut pop = cmd("BLPOP");
     pop.arg("list").arg(600);
@@ -450,9 +445,7 @@ async fn a_blocking_read_follows_its_key() {
 
 #[tokio::test]
 async fn a_subscription_follows_its_channels() {
-    let cluster = Cluster::start().await.unwrap();
-    let client = client(&cluster);
-    let redis = client.commands();
+    let (cluster, client, redis) = clustered().await;
     let mut subscriber = client.subscriber(["{c}1", "{c}2"]);
     assert!(matches!(next(&mut subscriber).await, Event::Subscribed));
     for round in 0..2 {
@@ -476,8 +469,7 @@ async fn a_subscription_follows_its_channels() {
 
 #[tokio::test]
 async fn the_death_and_return_of_a_node_without_replica_are_noticed() {
-    let cluster = Cluster::start().await.unwrap();
-    let redis = client(&cluster).commands();
+    let (cluster, _, redis) = clustered().await;
     redis.command(&incr("k")).await.unwrap();
     let owner = cluster.owner(slot("k")).await.unwrap();
     cluster.node(owner).kill().unwrap();

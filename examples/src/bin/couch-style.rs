@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tenure_couch::{Accept, Couch, CouchError, CouchState};
 use tenure_examples::PATIENCE;
-use tenure_jobs::{Accept, Client, CouchError, CouchState, Jobs, Subscribed};
+use tenure_jobs::{Client, Jobs};
 use tenure_testing::{Endpoint, Failure};
 
 const SET: &str = "example-couch";
@@ -18,7 +19,7 @@ struct Progress {
 async fn main() -> Result<(), Failure> {
     let redis = Endpoint::from_env()?;
     let jobs = Jobs::builder(SET, Client::open(redis.url())?).join().await?;
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs);
     let view = ("db1", "by_date");
 
     match couch.add("views", view, &Progress { sequence: 0 }, None).await {
@@ -27,10 +28,9 @@ async fn main() -> Result<(), Failure> {
     }
     couch.set_type_timeout("views", Duration::from_secs(20)).await?;
     couch.add("views", view, &Progress { sequence: 0 }, None).await?;
-    let Subscribed::Following(mut subscription, state, _) = couch.subscribe("views", view).await? else {
-        return Ok(());
-    };
-    println!("added: {state:?}");
+    let subscribed = couch.subscribe("views", view).await?;
+    println!("added: {:?}", subscribed.state());
+    let Some(mut subscription) = subscribed.subscription() else { return Ok(()) };
 
     for run in 1.. {
         let Some(mut job) = couch.accept("views", Accept::new().timeout(Duration::from_millis(200))).await?
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Failure> {
     couch.add("views", view, &Progress { sequence: 0 }, None).await?;
     let Some(mut job) = couch.accept("views", Accept::new().timeout(PATIENCE)).await? else { return Ok(()) };
     couch.remove("views", view).await?;
-    match job.update(None::<&Progress>).await {
+    match job.update(None::<&Progress>).await.map_err(CouchError::from) {
         Err(error) => println!("removed while it runs: {error}"),
         Ok(_) => println!("removed while it runs: it goes on"),
     }

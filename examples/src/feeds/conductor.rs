@@ -4,10 +4,11 @@ use clap::ValueEnum;
 use tenure_testing::describe;
 use tokio_util::sync::CancellationToken;
 
+use super::failed::Failed;
 use super::node::Timings;
 use super::progress::Progress;
 use super::report::{Closing, Report};
-use super::stage::{Stage, StageError};
+use super::stage::Stage;
 use super::story::Story;
 use super::tenants::Tenant;
 
@@ -39,13 +40,13 @@ pub struct Demo {
 pub enum DemoError {
     /// The stage could not be set.
     #[error("the demo cannot be set up")]
-    SetUp(#[source] StageError),
+    SetUp(#[source] Failed),
     /// The demo was interrupted.
     #[error("interrupted, everything has been cleaned up")]
     Interrupted,
     /// The demo was interrupted, and could not clean up.
     #[error("interrupted, and not everything could be cleaned up")]
-    NotCleared(#[source] StageError),
+    NotCleared(#[source] Failed),
 }
 
 /// Plays the demo from beginning to end. When this returns, all its processes have ended.

@@ -6,39 +6,9 @@ use std::net::SocketAddr;
 use tenure_pool::MemoryStore;
 use tenure_testing::ChildProcess;
 
-use super::node::{CloseError, FeedNode, Timings};
+use super::failed::{Context, Failed};
+use super::node::{FeedNode, Timings};
 use crate::PATIENCE;
-
-/// A node does not behave as it should.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FleetError {
-    /// A node's process failed.
-    #[error("a node process failed")]
-    Process(#[from] tenure_testing::Error),
-    /// A node in this process could not join.
-    #[error("{name}: could not join the pool")]
-    Join {
-        /// The node.
-        name: String,
-        /// The reason.
-        source: tenure_pool::Error,
-    },
-    /// A node in this process could not leave.
-    #[error("{name}: could not leave the pool")]
-    Close {
-        /// The node.
-        name: String,
-        /// The reason.
-        source: CloseError,
-    },
-    /// No node of this name runs.
-    #[error("{name}: does not run")]
-    Absent {
-        /// The node.
-        name: String,
-    },
-}
 
 /// The settings that every node starts with.
 #[derive(Clone, Debug)]
@@ -91,7 +61,7 @@ impl Fleet {
     ///
     /// # Cancel safety
     /// A process is killed when the future is dropped; a task may continue.
-    pub async fn start(&mut self, name: &str) -> Result<(), FleetError> {
+    pub async fn start(&mut self, name: &str) -> Result<(), Failed> {
         let Plan { pool, feed, timings } = &self.plan;
         match &mut self.nodes {
             Nodes::Processes { redis_url, running } => {
@@ -107,15 +77,14 @@ impl Fleet {
                 ];
                 // The URL may hold a password, and everybody can see arguments.
                 let variables = [("REDIS_URL", redis_url.as_str())];
-                let mut child = ChildProcess::of_this_program(name, args, &variables)?;
-                child.line(PATIENCE).await?;
+                let child = ChildProcess::of_this_program(name, args, &variables);
+                let mut child = child.context(format!("{name}: could not be started"))?;
+                child.line(PATIENCE).await.context(format!("{name}: could not join the pool"))?;
                 running.insert(name.to_owned(), child);
             }
             Nodes::Tasks { store, running } => {
-                let node = FeedNode::start(store.clone().into(), pool, name, timings, *feed, None)
-                    .await
-                    .map_err(|source| FleetError::Join { name: name.to_owned(), source })?;
-                running.insert(name.to_owned(), node);
+                let node = FeedNode::start(store.clone().into(), pool, name, timings, *feed, None).await;
+                running.insert(name.to_owned(), node.context(format!("{name}: could not join the pool"))?);
             }
         }
         Ok(())
@@ -128,18 +97,17 @@ impl Fleet {
     ///
     /// # Cancel safety
     /// When the future is dropped the node does not run any more; its tenants may not have been handed off.
-    pub async fn drain(&mut self, name: &str) -> Result<(), FleetError> {
-        let absent = || FleetError::Absent { name: name.to_owned() };
+    pub async fn drain(&mut self, name: &str) -> Result<(), Failed> {
+        let absent = || Failed::new(format!("{name}: does not run"));
+        let could_not = format!("{name}: could not leave the pool");
         match &mut self.nodes {
             Nodes::Processes { running, .. } => {
-                running.remove(name).ok_or_else(absent)?.leave_well(PATIENCE).await?;
+                running.remove(name).ok_or_else(absent)?.leave_well(PATIENCE).await.context(could_not)
             }
             Nodes::Tasks { running, .. } => {
-                let node = running.remove(name).ok_or_else(absent)?;
-                node.close().await.map_err(|source| FleetError::Close { name: name.to_owned(), source })?;
+                running.remove(name).ok_or_else(absent)?.close().await.context(could_not)
             }
         }
-        Ok(())
     }
 
     /// Kills a node without a word to anybody.
@@ -149,11 +117,12 @@ impl Fleet {
     ///
     /// # Cancel safety
     /// The node is dead all the same when the future is dropped.
-    pub async fn kill(&mut self, name: &str) -> Result<(), FleetError> {
-        let absent = || FleetError::Absent { name: name.to_owned() };
+    pub async fn kill(&mut self, name: &str) -> Result<(), Failed> {
+        let absent = || Failed::new(format!("{name}: does not run"));
         match &mut self.nodes {
             Nodes::Processes { running, .. } => {
-                running.remove(name).ok_or_else(absent)?.kill().await?;
+                let killed = running.remove(name).ok_or_else(absent)?.kill().await;
+                killed.context(format!("{name}: could not be killed"))?;
             }
             Nodes::Tasks { running, .. } => running.remove(name).ok_or_else(absent)?.crash(),
         }

@@ -1,19 +1,9 @@
 //! The keys of one pool in a Redis that may hold others' keys: all have the pool's hash tag.
 
-use redis::{Cmd, FromRedisValue, ParsingError, cmd};
-use tenure_connection::{Client, Error};
+use redis::{Cmd, FromRedisValue, cmd};
+use tenure_connection::Client;
 
-/// A failure to handle the keys.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyspaceError {
-    /// Redis did not answer, or refused.
-    #[error("redis did not do it")]
-    Redis(#[from] Error),
-    /// Redis answered something else than keys.
-    #[error("the answer of redis is not a list of keys")]
-    Answer(#[from] ParsingError),
-}
+use super::failed::{Context, Failed};
 
 /// The keys of one pool.
 #[derive(Debug)]
@@ -35,7 +25,7 @@ impl Keyspace {
     ///
     /// # Cancel safety
     /// Safe: it only reads.
-    pub async fn left(&self) -> Result<Vec<String>, KeyspaceError> {
+    pub async fn left(&self) -> Result<Vec<String>, Failed> {
         let tombstone = format!("{}pool", self.prefix);
         Ok(self.list().await?.into_iter().filter(|key| *key != tombstone).collect())
     }
@@ -47,20 +37,23 @@ impl Keyspace {
     ///
     /// # Cancel safety
     /// Some keys may be removed; call it again.
-    pub async fn remove(&self) -> Result<(), KeyspaceError> {
+    pub async fn remove(&self) -> Result<(), Failed> {
         let keys = self.list().await?;
         if !keys.is_empty() {
-            self.client.commands().command(cmd("UNLINK").arg(keys)).await?;
+            let removed = self.client.commands().command(cmd("UNLINK").arg(keys)).await;
+            removed.context("the pool's keys cannot be removed")?;
         }
         Ok(())
     }
 
-    async fn list(&self) -> Result<Vec<String>, KeyspaceError> {
+    async fn list(&self) -> Result<Vec<String>, Failed> {
         let mut keys = Vec::new();
         let mut cursor = 0;
         loop {
-            let answer = self.client.commands().command(&self.scan(cursor)).await?;
-            let (next, found): (u64, Vec<String>) = FromRedisValue::from_redis_value(answer)?;
+            let answer = self.client.commands().command(&self.scan(cursor)).await;
+            let answer = answer.context("the pool's keys cannot be listed")?;
+            let found = FromRedisValue::from_redis_value(answer);
+            let (next, found): (u64, Vec<String>) = found.context("redis lists no keys")?;
             keys.extend(found);
             cursor = next;
             if cursor == 0 {

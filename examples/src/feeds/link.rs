@@ -9,45 +9,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_util::codec::{Framed, LinesCodec, LinesCodecError};
+use tokio_util::codec::{Framed, LinesCodec};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The longest line; a line of statistics has about 200 bytes for each tenant.
 const LINE_MAX: usize = 64 << 20;
-
-/// A connection broke. The last message sent may or may not have arrived.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LinkError {
-    /// The network failed.
-    #[error("the connection failed")]
-    Io(#[from] io::Error),
-    /// A line that is too long, or no text.
-    #[error("the line cannot be read")]
-    Line(#[source] LinesCodecError),
-    /// A line that is no message.
-    #[error("the line is not a message")]
-    Message(#[from] serde_json::Error),
-    /// The other side did not take or send anything in time.
-    #[error("nothing for {} s while {doing}", after.as_secs())]
-    Silent {
-        /// The interrupted activity.
-        doing: &'static str,
-        /// The time waited.
-        after: Duration,
-    },
-}
-
-impl From<LinesCodecError> for LinkError {
-    fn from(error: LinesCodecError) -> Self {
-        match error {
-            LinesCodecError::Io(error) => Self::Io(error),
-            error @ LinesCodecError::MaxLineLengthExceeded => Self::Line(error),
-        }
-    }
-}
 
 /// One side of a connection.
 #[derive(Debug)]
@@ -59,22 +27,19 @@ impl Link {
     /// Connects.
     ///
     /// # Errors
-    /// A network error, or [`LinkError::Silent`] after 2 s.
+    /// A network error, or one of time after 2 s.
     ///
     /// # Cancel safety
     /// Safe: a half-open connection is closed.
-    pub async fn connect(address: SocketAddr) -> Result<Self, LinkError> {
-        let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
-            .await
-            .map_err(|_| LinkError::Silent { doing: "connecting", after: CONNECT_TIMEOUT })??;
-        Self::new(stream)
+    pub async fn connect(address: SocketAddr) -> io::Result<Self> {
+        Self::new(within(CONNECT_TIMEOUT, "connecting", TcpStream::connect(address)).await??)
     }
 
     /// Takes an accepted connection over.
     ///
     /// # Errors
     /// A network error.
-    pub fn new(stream: TcpStream) -> Result<Self, LinkError> {
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self { lines: Framed::new(stream, LinesCodec::new_with_max_length(LINE_MAX)) })
     }
@@ -82,32 +47,31 @@ impl Link {
     /// Sends one message.
     ///
     /// # Errors
-    /// A network error, or [`LinkError::Silent`] after 2 s.
+    /// A network error, or one of time after 2 s.
     ///
     /// # Cancel safety
     /// Not safe: a part of the message may have been sent, so drop the link.
-    pub async fn send(&mut self, message: &impl Serialize) -> Result<(), LinkError> {
+    pub async fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let line = serde_json::to_string(message)?;
-        timeout(SEND_TIMEOUT, self.lines.send(line))
-            .await
-            .map_err(|_| LinkError::Silent { doing: "sending", after: SEND_TIMEOUT })?
-            .map_err(LinkError::from)
+        within(SEND_TIMEOUT, "sending", self.lines.send(line)).await?.map_err(io::Error::other)
     }
 
     /// Receives one message; `None` when the other side has closed.
     ///
     /// # Errors
-    /// A network error, a line that is no message, or [`LinkError::Silent`] after `patience`.
+    /// A network error, a line that is no message, or one of time after `patience`.
     ///
     /// # Cancel safety
     /// Safe: no message is lost.
-    pub async fn receive<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<Option<T>, LinkError> {
-        let line = timeout(patience, self.lines.next())
-            .await
-            .map_err(|_| LinkError::Silent { doing: "receiving", after: patience })?;
-        match line {
-            Some(line) => Ok(Some(serde_json::from_str(&line?)?)),
+    pub async fn receive<T: DeserializeOwned>(&mut self, patience: Duration) -> io::Result<Option<T>> {
+        match within(patience, "receiving", self.lines.next()).await? {
+            Some(line) => Ok(Some(serde_json::from_str(&line.map_err(io::Error::other)?)?)),
             None => Ok(None),
         }
     }
+}
+
+async fn within<T>(time: Duration, doing: &str, done: impl Future<Output = T>) -> io::Result<T> {
+    let silent = || format!("nothing for {} s while {doing}", time.as_secs());
+    timeout(time, done).await.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, silent()))
 }

@@ -13,6 +13,7 @@
 pub mod attendance;
 pub mod cli;
 pub mod conductor;
+pub mod failed;
 pub mod fleet;
 pub mod handler;
 pub mod judge;

@@ -9,6 +9,7 @@ use tenure_pool::node::Backend;
 use tenure_pool::{CloseReport, Error, Node};
 use tenure_testing::history::History;
 
+use super::failed::{Context, Failed};
 use super::handler::FeedHandler;
 
 /// Workers on each node.
@@ -67,23 +68,10 @@ pub async fn join(backend: Backend, pool: &str, name: &str, timings: &Timings) -
         .await
 }
 
-/// A node has not left the pool.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CloseError {
-    /// The pool did not complete the departure.
-    #[error("the node could not leave the pool")]
-    Pool(#[from] Error),
-    /// The time was too short.
-    #[error("the node still holds {tenants} tenants")]
-    Left {
-        /// The number of tenants that it holds.
-        tenants: usize,
-    },
-}
-
-fn whole(report: &CloseReport) -> Result<(), CloseError> {
-    if report.complete { Ok(()) } else { Err(CloseError::Left { tenants: report.left.len() }) }
+fn whole(closed: Result<CloseReport, Error>) -> Result<(), Failed> {
+    let report = closed.context("the node could not leave the pool")?;
+    let left = || Failed::new(format!("the node still holds {} tenants", report.left.len()));
+    if report.complete { Ok(()) } else { Err(left()) }
 }
 
 /// A node with its workers.
@@ -159,12 +147,12 @@ impl FeedNode {
     /// Hands all tenants off and leaves the pool. This also works when the pool has been shut down.
     ///
     /// # Errors
-    /// An error of the pool, or [`CloseError::Left`].
+    /// An error of the pool, or that it still holds tenants.
     ///
     /// # Cancel safety
     /// As [`Node::close`].
-    pub async fn close(&self) -> Result<(), CloseError> {
-        whole(&self.node.close().await?)
+    pub async fn close(&self) -> Result<(), Failed> {
+        whole(self.node.close().await)
     }
 
     /// Hands all tenants off and leaves the pool when the process is told to end. It listens from this call on.
@@ -174,9 +162,9 @@ impl FeedNode {
     ///
     /// # Cancel safety
     /// As [`Node::close_on_signal`].
-    pub fn close_on_signal(&self) -> impl Future<Output = Result<(), CloseError>> + use<> {
+    pub fn close_on_signal(&self) -> impl Future<Output = Result<(), Failed>> + use<> {
         let serving = self.node.close_on_signal(LEAVE);
-        async move { whole(&serving.await?) }
+        async move { whole(serving.await) }
     }
 
     /// Ends like a dying process: the pool is told nothing, and all connections break off.

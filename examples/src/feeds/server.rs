@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::judge::{Admission, ConnectionId, Fencing, Judge, Stale};
-use super::link::{Link, LinkError};
+use super::link::Link;
 use super::wire::{Hello, Reply, Request};
 
 /// The interval between lines to every tenant.
@@ -85,7 +85,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(shared: &Shared, stream: TcpStream) -> Result<(), LinkError> {
+async fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     let mut link = Link::new(stream)?;
     let mut request = receive(&mut link).await?;
     loop {
@@ -109,7 +109,7 @@ async fn serve(shared: &Shared, stream: TcpStream) -> Result<(), LinkError> {
     }
 }
 
-async fn serve_tenant(shared: &Shared, mut link: Link, hello: Hello) -> Result<(), LinkError> {
+async fn serve_tenant(shared: &Shared, mut link: Link, hello: Hello) -> io::Result<()> {
     let (place, replaced) = match shared.admit(&hello) {
         Ok(admitted) => admitted,
         Err(Stale { highest }) => return link.send(&Reply::Refused { highest }).await,
@@ -144,7 +144,7 @@ async fn serve_tenant(shared: &Shared, mut link: Link, hello: Hello) -> Result<(
 }
 
 /// Tells a replaced client to go, and observes its further attempts.
-async fn linger(shared: &Shared, mut link: Link, place: &Place<'_>) -> Result<(), LinkError> {
+async fn linger(shared: &Shared, mut link: Link, place: &Place<'_>) -> io::Result<()> {
     link.send(&Reply::Replaced).await?;
     let end = Instant::now() + LINGER;
     loop {
@@ -166,7 +166,7 @@ async fn linger(shared: &Shared, mut link: Link, place: &Place<'_>) -> Result<()
     }
 }
 
-async fn receive(link: &mut Link) -> Result<Option<Request>, LinkError> {
+async fn receive(link: &mut Link) -> io::Result<Option<Request>> {
     link.receive(CLIENT_PATIENCE).await
 }
 

@@ -1,9 +1,10 @@
 //! The client's side of a connection to the feed server: a [`Session`] as a tenant, a [`Control`] as the conductor.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::link::{Link, LinkError};
+use super::link::Link;
 use super::stats::Stats;
 use super::wire::{Hello, Reply, Request};
 
@@ -18,7 +19,7 @@ const JUDGE_PATIENCE: Duration = Duration::from_secs(30);
 pub enum SessionError {
     /// The connection broke; a new one may be tried with the same token.
     #[error("the feed's connection broke")]
-    Link(#[from] LinkError),
+    Link(#[from] io::Error),
     /// The server has closed; a new connection may be tried with the same token.
     #[error("the feed server closed the connection")]
     Closed,

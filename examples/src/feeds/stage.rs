@@ -9,65 +9,28 @@ use tenure_pool::{MemoryStore, Node};
 use tenure_testing::{ChildProcess, Endpoint};
 use tokio::time::timeout;
 
-use super::fleet::{Fleet, FleetError, Plan};
+use super::failed::{Context, Failed};
+use super::fleet::{Fleet, Plan};
 use super::judge::Fencing;
-use super::keyspace::{Keyspace, KeyspaceError};
+use super::keyspace::Keyspace;
 use super::node::{Timings, join};
 use super::server::FeedServer;
-use super::session::{Control, SessionError};
+use super::session::Control;
 use super::view::View;
 use crate::PATIENCE;
 
 /// The longest time for the shutdown of the whole pool.
 const SHUTDOWN: Duration = Duration::from_secs(15);
 
+pub(super) const NO_JUDGE: &str = "the judge cannot be asked";
+const NO_FEED: &str = "the feed server could not be started";
+const POOL_FAILED: &str = "the pool failed";
+
 /// The name of the pool in memory.
 const IN_MEMORY: &str = "feeds";
 
 /// The name of the conductor's node.
 const CONDUCTOR: &str = "conductor";
-
-/// A failure of the stage.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StageError {
-    /// There is no private Redis server.
-    #[error("no redis server could be started")]
-    Server(#[from] tenure_testing::Error),
-    /// The address of Redis cannot be used.
-    #[error("redis cannot be used")]
-    Redis(#[from] tenure_connection::Error),
-    /// The pool's keys cannot be listed or removed.
-    #[error("the pool's keys cannot be handled")]
-    Keys(#[from] KeyspaceError),
-    /// The pool did not execute a call.
-    #[error("the pool failed")]
-    Pool(#[from] tenure_pool::Error),
-    /// The feed server could not be started.
-    #[error("the feed server could not be started")]
-    Feed(#[from] std::io::Error),
-    /// The feed server's process could not be started.
-    #[error("the feed server's process could not be started")]
-    FeedProcess(#[source] tenure_testing::Error),
-    /// The feed server's process printed something else than its address.
-    #[error("the feed server's process gave no address: {0:?}")]
-    FeedAddress(String),
-    /// The judge cannot be queried.
-    #[error("the judge cannot be asked")]
-    Judge(#[from] SessionError),
-    /// A node did not behave as it should.
-    #[error("a node failed")]
-    Fleet(#[from] FleetError),
-    /// The shutdown is not complete.
-    #[error("the shutdown is not complete, {workers} workers have not left")]
-    MembersLeft {
-        /// The number of workers that have not left.
-        workers: usize,
-    },
-    /// The shutdown took too long.
-    #[error("the pool was not shut down within {} s", SHUTDOWN.as_secs())]
-    ShutdownTimeout,
-}
 
 /// The store from the conductor's point of view.
 enum Ground {
@@ -101,12 +64,12 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Nothing runs when the future is dropped. Keys of a new pool may be left in a Redis that is not private.
-    pub async fn over_redis(timings: &Timings) -> Result<Self, StageError> {
-        let endpoint = Endpoint::from_env()?;
-        let client = Client::open(endpoint.url())?;
-        let (child, line) = feed_server().await.map_err(StageError::FeedProcess)?;
+    pub async fn over_redis(timings: &Timings) -> Result<Self, Failed> {
+        let endpoint = Endpoint::from_env().context("no redis server could be started")?;
+        let client = Client::open(endpoint.url()).context("redis cannot be used")?;
+        let (child, line) = feed_server().await.context(NO_FEED)?;
         let feed = Feed::Process { _child: Box::new(child) };
-        let address = line.parse().map_err(|_| StageError::FeedAddress(line))?;
+        let address = line.parse().context(format!("the feed server's process gave no address: {line:?}"))?;
         // A pool of its own: the Redis may be somebody's, and other stories may run on it.
         let plan = plan(format!("feeds-{:08x}", rand::random::<u32>()), address, timings);
         let fleet = Fleet::of_processes(plan.clone(), endpoint.url().to_owned());
@@ -122,9 +85,9 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Nothing runs when the future is dropped.
-    pub async fn in_memory(timings: &Timings) -> Result<Self, StageError> {
+    pub async fn in_memory(timings: &Timings) -> Result<Self, Failed> {
         let store = MemoryStore::new();
-        let server = FeedServer::start(Fencing::Enforced).await?;
+        let server = FeedServer::start(Fencing::Enforced).await.context(NO_FEED)?;
         let plan = plan(IN_MEMORY.to_owned(), server.address(), timings);
         let fleet = Fleet::of_tasks(plan.clone(), store.clone());
         let backend = store.clone().into();
@@ -137,9 +100,9 @@ impl Stage {
         backend: Backend,
         feed: Feed,
         fleet: Fleet,
-    ) -> Result<Self, StageError> {
+    ) -> Result<Self, Failed> {
         let control = Control::new(plan.feed);
-        let node = join(backend, &plan.pool, CONDUCTOR, &plan.timings).await?;
+        let node = join(backend, &plan.pool, CONDUCTOR, &plan.timings).await.context(POOL_FAILED)?;
         Ok(Self { ground, _feed: feed, control, fleet, node })
     }
 
@@ -150,10 +113,10 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Safe: it only reads.
-    pub async fn look(&mut self) -> Result<View, StageError> {
-        let stats = self.control.stats().await?;
-        let workers = self.node.inspect().workers().await?;
-        Ok(View::new(stats, &workers, &self.node.inspect().jobs().await?))
+    pub async fn look(&mut self) -> Result<View, Failed> {
+        let stats = self.control.stats().await.context(NO_JUDGE)?;
+        let workers = self.node.inspect().workers().await.context(POOL_FAILED)?;
+        Ok(View::new(stats, &workers, &self.node.inspect().jobs().await.context(POOL_FAILED)?))
     }
 
     /// Shuts the pool down, and lets the nodes end.
@@ -163,11 +126,13 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Not safe: a shutdown that was begun continues.
-    pub async fn shut_down(&mut self) -> Result<(), StageError> {
+    pub async fn shut_down(&mut self) -> Result<(), Failed> {
         let shutdown = timeout(SHUTDOWN, self.node.operate().shutdown()).await;
-        let report = shutdown.map_err(|_| StageError::ShutdownTimeout)??;
+        let late = || Failed::new(format!("the pool was not shut down within {} s", SHUTDOWN.as_secs()));
+        let report = shutdown.map_err(|_| late())?.context(POOL_FAILED)?;
         if !report.complete {
-            return Err(StageError::MembersLeft { workers: report.left.len() });
+            let left = report.left.len();
+            return Err(Failed::new(format!("the shutdown is not complete, {left} workers have not left")));
         }
         for name in self.fleet.names() {
             self.fleet.drain(&name).await?;
@@ -183,16 +148,16 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Safe: it only reads.
-    pub async fn keys_left(&self) -> Result<Vec<String>, StageError> {
+    pub async fn keys_left(&self) -> Result<Vec<String>, Failed> {
         match &self.ground {
             Ground::Memory(store) => {
                 match Node::builder(IN_MEMORY, store).client_only().must_exist().join().await {
                     Ok(_) => Ok(vec![IN_MEMORY.to_owned()]),
                     Err(tenure_pool::Error::NoPool { .. }) => Ok(Vec::new()),
-                    Err(error) => Err(error.into()),
+                    Err(error) => Err(error).context(POOL_FAILED),
                 }
             }
-            Ground::Redis { keys, .. } => Ok(keys.left().await?),
+            Ground::Redis { keys, .. } => keys.left().await,
         }
     }
 
@@ -203,7 +168,7 @@ impl Stage {
     ///
     /// # Cancel safety
     /// Safe: it can be called again.
-    pub async fn clear(&mut self) -> Result<(), StageError> {
+    pub async fn clear(&mut self) -> Result<(), Failed> {
         for name in self.fleet.names() {
             self.fleet.kill(&name).await?;
         }

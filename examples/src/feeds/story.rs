@@ -9,14 +9,15 @@ use futures::{StreamExt, TryStreamExt, stream};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
-use tenure_pool::BoxError;
+use tenure_pool::{BoxError, Node};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::failed::{Context, Failed};
 use super::node::{Timings, WORKERS};
 use super::progress::Progress;
 use super::report::StepReport;
-use super::stage::Stage;
-use super::step::{Failure, Step, StoryError, deadline};
+use super::stage::{NO_JUDGE, Stage};
+use super::step::{Step, deadline};
 use super::tenants::Tenant;
 use super::view::View;
 
@@ -77,15 +78,19 @@ impl<'a> Story<'a> {
     ///
     /// # Cancel safety
     /// The stage is left in the middle of a step; [`finish`](Self::finish) tells how far the story came.
-    pub async fn play(&mut self) -> Result<(), StoryError> {
+    pub async fn play(&mut self) -> Result<(), Failed> {
         for step in Step::ALL {
             let begun = Instant::now();
             let within = deadline(self.tenants.len());
             let Ok(performed) = timeout(within, self.perform(step)).await else {
-                let awaited = std::mem::take(&mut self.awaited);
-                return Err(StoryError::Deadline { step: step.name(), within, awaited });
+                return Err(Failed::new(format!(
+                    "{}: not done within {} s, waited for {}; an optimised build carries more tenants (make demo RELEASE=1)",
+                    step.name(),
+                    within.as_secs(),
+                    self.awaited
+                )));
             };
-            let (view, fewest) = performed.map_err(|failure| failure.of(step))?;
+            let (view, fewest) = performed.context(step.name())?;
             let report = StepReport {
                 name: step.name(),
                 change: step.change(),
@@ -112,10 +117,10 @@ impl<'a> Story<'a> {
     }
 
     /// Plays one step until it has settled. Returns the last look, and the fewest tenants that had to move.
-    async fn perform(&mut self, step: Step) -> Result<(View, usize), Failure> {
+    async fn perform(&mut self, step: Step) -> Result<(View, usize), Failed> {
         "the judge".clone_into(&mut self.awaited);
         let before = self.stage.look().await?;
-        self.stage.control.mark().await?;
+        self.stage.control.mark().await.context(NO_JUDGE)?;
         match step {
             Step::Submit => {
                 for name in FIRST_NODES {
@@ -165,10 +170,10 @@ impl<'a> Story<'a> {
         }
     }
 
-    async fn start_node(&mut self, name: &str) -> Result<(), Failure> {
+    async fn start_node(&mut self, name: &str) -> Result<(), Failed> {
         self.awaited = format!("{name} to join");
         self.progress.now(&self.awaited);
-        Ok(self.stage.fleet.start(name).await?)
+        self.stage.fleet.start(name).await
     }
 
     fn any_node(&mut self) -> String {
@@ -176,16 +181,12 @@ impl<'a> Story<'a> {
     }
 
     /// Submits a job for each tenant, and waits until each has started.
-    async fn submit(&mut self) -> Result<(), Failure> {
+    async fn submit(&mut self) -> Result<(), Failed> {
         self.progress.now("submitting");
         let node = &self.stage.node;
         let started = stream::iter(self.tenants).map(|tenant| async move {
-            let failed = |error: BoxError| Failure::Tenant(tenant.id.clone(), error);
-            let payload = serde_json::to_vec(tenant).map_err(|error| failed(error.into()))?;
-            let ticket =
-                node.submit((tenant.id.as_str(), payload)).await.map_err(|error| failed(error.into()))?;
-            node.wait(&ticket).await.map_err(|error| failed(error.into()))?;
-            Ok::<_, Failure>(tenant.id.clone())
+            begin(node, tenant).await.context(failed(&tenant.id))?;
+            Ok::<_, Failed>(tenant.id.clone())
         });
         let mut started = pin!(started.buffer_unordered(CONCURRENCY));
         let all = self.tenants.len();
@@ -198,26 +199,25 @@ impl<'a> Story<'a> {
         }
     }
 
-    async fn stop(&mut self) -> Result<(), Failure> {
+    async fn stop(&mut self) -> Result<(), Failed> {
         "ten jobs to be stopped".clone_into(&mut self.awaited);
         for tenant in self.live.clone().into_iter().choose_multiple(&mut self.random, STOPPED) {
-            let stopped = self.stage.node.stop_job(tenant.as_str()).await;
-            stopped.map_err(|error| Failure::Tenant(tenant.clone(), error.into()))?;
+            self.stage.node.stop_job(tenant.as_str()).await.context(failed(&tenant))?;
             self.live.remove(&tenant);
         }
         Ok(())
     }
 
     /// Notifies all tenants, and waits until the judge has heard of it from each.
-    async fn notify(&mut self) -> Result<(), Failure> {
+    async fn notify(&mut self) -> Result<(), Failed> {
         let node = &self.stage.node;
         let told = stream::iter(&self.live).map(|tenant| async move {
             let told = node.notify(tenant.as_str(), NOTIFICATION.to_string()).await;
-            told.map_err(|error| Failure::Tenant(tenant.clone(), error.into()))
+            told.context(failed(tenant))
         });
         told.buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
         loop {
-            let stats = self.stage.control.stats().await?;
+            let stats = self.stage.control.stats().await.context(NO_JUDGE)?;
             let noted = |tenant: &&String| {
                 stats.tenants.get(*tenant).is_some_and(|s| s.noted.contains_key(&NOTIFICATION))
             };
@@ -232,12 +232,12 @@ impl<'a> Story<'a> {
     }
 
     /// Waits until pool and judge agree on all tenants, for longer than workers wait before they move any.
-    async fn settled(&mut self, step: Step) -> Result<View, Failure> {
+    async fn settled(&mut self, step: Step) -> Result<View, Failed> {
         self.agreed(step, self.quiet).await
     }
 
     /// Waits until pool and judge agree on all tenants, and have agreed without any change for this long.
-    async fn agreed(&mut self, step: Step, unchanged: Duration) -> Result<View, Failure> {
+    async fn agreed(&mut self, step: Step, unchanged: Duration) -> Result<View, Failed> {
         let mut since = None;
         loop {
             let view = self.stage.look().await?;
@@ -258,4 +258,15 @@ impl<'a> Story<'a> {
             sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// Submits a tenant's job, and waits until it has started.
+async fn begin(node: &Node, tenant: &Tenant) -> Result<(), BoxError> {
+    let ticket = node.submit((tenant.id.as_str(), serde_json::to_vec(tenant)?)).await?;
+    node.wait(&ticket).await?;
+    Ok(())
+}
+
+fn failed(tenant: &str) -> String {
+    format!("tenant {tenant} failed")
 }

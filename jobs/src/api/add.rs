@@ -59,6 +59,8 @@ pub enum Unique {
     /// ended is there anew. A flow that has ended begins anew with its first stage. One that is under way in a later stage
     /// stays as it is.
     Again,
+    /// As [`Again`](Self::Again), but one that waits for the same time stays as it is.
+    Schedule,
     /// One that waits gets the new time and data; any other one stays as it is.
     Replace,
 }
@@ -80,7 +82,7 @@ struct Draft {
     id: Option<JobId>,
     body: Bytes,
     kind: Kind,
-    unique: Unique,
+    mode: AddMode,
     parent: Option<Arc<Handle>>,
     lookups: Vec<String>,
     delay: Option<Duration>,
@@ -91,10 +93,17 @@ impl<'a> Add<'a> {
     pub(crate) fn new(jobs: &'a Jobs, queue: &str, body: Result<Bytes, Error>) -> Self {
         let draft = |body: Bytes| {
             let kind = Kind::new(QueueName::new(queue)?);
-            let (unique, lookups) = (Unique::Keep, Vec::new());
-            Ok(Draft { id: None, body, kind, unique, parent: None, lookups, delay: None, life: None })
+            let (mode, lookups) = (AddMode::Keep, Vec::new());
+            Ok(Draft { id: None, body, kind, mode, parent: None, lookups, delay: None, life: None })
         };
         Self { jobs, new: body.and_then(draft) }
+    }
+
+    pub(crate) fn resubmitting(jobs: &'a Jobs, queue: &str, body: Result<Bytes, Error>) -> Self {
+        Self::new(jobs, queue, body).with(|draft| {
+            draft.mode = AddMode::Resubmit;
+            Ok(())
+        })
     }
 
     fn with(mut self, change: impl FnOnce(&mut Draft) -> Result<(), Error>) -> Self {
@@ -111,10 +120,23 @@ impl<'a> Add<'a> {
         })
     }
 
+    /// Its id, as it stands.
+    pub fn job_id(self, id: JobId) -> Self {
+        self.named(Ok(id))
+    }
+
     /// The fate of a job that is there already with this id.
     pub fn unique(self, unique: Unique) -> Self {
         self.with(|draft| {
-            draft.unique = unique;
+            if draft.mode == AddMode::Resubmit {
+                return Err(Error::Setting("a resubmit decides the fate of the job itself"));
+            }
+            draft.mode = match unique {
+                Unique::Keep => AddMode::Keep,
+                Unique::Again => AddMode::Again,
+                Unique::Schedule => AddMode::Schedule,
+                Unique::Replace => AddMode::Replace,
+            };
             Ok(())
         })
     }
@@ -275,7 +297,7 @@ impl<'a> Add<'a> {
 
     async fn send(self) -> Result<Added, Error> {
         let Self { jobs, new } = self;
-        let Draft { id, body, mut kind, unique, parent, lookups, delay, life } = new?;
+        let Draft { id, body, mut kind, mode, parent, lookups, delay, life } = new?;
         if lookups.len() > LOOKUPS {
             return Err(Error::Setting("a job has at most 64 look-ups"));
         }
@@ -287,16 +309,14 @@ impl<'a> Add<'a> {
         }
         let id = match id {
             Some(id) => id,
+            None if mode == AddMode::Resubmit => {
+                return Err(Error::Setting("a resubmit needs the id of a job"));
+            }
             None => fresh_id(&kind.flow)?,
         };
         let queue = kind.queue.clone();
         let mut job = NewJob::new(id.clone(), body, kind);
         job.lookups = lookups;
-        let mode = match unique {
-            Unique::Keep => AddMode::Keep,
-            Unique::Again => AddMode::Again,
-            Unique::Replace => AddMode::Replace,
-        };
         let replies = add_all(jobs, mode, parent, vec![job]).await?;
         added(id, &queue, replies.into_iter().next().unwrap_or(AddReply::Bad))
     }

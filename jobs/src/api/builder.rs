@@ -44,6 +44,26 @@ pub(crate) enum Backend {
     Given(Arc<dyn Store>),
 }
 
+impl Backend {
+    /// The store, and the thread of a node over it.
+    fn open(self, set: &SetName, node: &NodeName) -> Result<(Arc<dyn Store>, Thread), Error> {
+        let engine_thread = || Thread::shared().map_err(|error| StoreError::Unusable(Arc::new(error)));
+        Ok(match self {
+            Self::Redis(client) => {
+                let client = client.with_name(&format!("{node} jobs"));
+                (Arc::new(RedisStore::open(&client, set)), engine_thread()?)
+            }
+            Self::Memory(store) if follows_a_test() => (Arc::new(store), Thread::here()),
+            Self::Memory(store) => (Arc::new(store), engine_thread()?),
+            #[cfg(feature = "sim")]
+            Self::Given(store) => {
+                tenure_connection::paused::follow_if_paused();
+                (store, Thread::here())
+            }
+        })
+    }
+}
+
 impl JobsBuilder {
     pub(crate) fn over(set: String, backend: Backend) -> Self {
         Self {
@@ -118,21 +138,7 @@ impl JobsBuilder {
         for flow in &self.flows {
             flow.check()?;
         }
-        let own_thread =
-            || Thread::start(format!("jobs {node}")).map_err(|error| StoreError::Unusable(Arc::new(error)));
-        let (store, thread): (Arc<dyn Store>, _) = match self.backend {
-            Backend::Redis(client) => {
-                let client = client.with_name(&format!("{node} jobs"));
-                (Arc::new(RedisStore::open(&client, &set)), own_thread()?)
-            }
-            Backend::Memory(store) if follows_a_test() => (Arc::new(store), Thread::here()),
-            Backend::Memory(store) => (Arc::new(store), own_thread()?),
-            #[cfg(feature = "sim")]
-            Backend::Given(store) => {
-                tenure_connection::paused::follow_if_paused();
-                (store, Thread::here())
-            }
-        };
+        let (store, thread) = self.backend.open(&set, &node)?;
         let link = Link::new(store, &set, node.clone(), self.breakage);
         let own = link.apart();
         let ((batcher, requests), (driver, messages)) =

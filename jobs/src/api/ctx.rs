@@ -152,7 +152,7 @@ impl Ctx {
     ///
     /// A checkpoint stays through failed attempts, waits for children, and a replay. The store forgets the checkpoint
     /// when the job moves on, to another queue or the same, when an add gives the job other data, and when an add or
-    /// `CouchJob::resubmit` begins another life of the job. Checkpoint and progress together have at most 512 KiB.
+    /// [`Accepted::resubmit`](crate::Accepted::resubmit) begins another life of the job. Checkpoint and progress together have at most 512 KiB.
     ///
     /// # Errors
     /// [`Error::Halted`] when the execution is over: the handler must end. [`Error::Encode`], [`Error::TooLarge`] and

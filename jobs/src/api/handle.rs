@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::accept::{Accept, Accepted, accept};
 use super::jobs::Jobs;
 use super::queue::millis;
 use crate::error::Error;
@@ -27,6 +28,20 @@ impl QueueHandle {
             SteerReply::Bad => Err(Error::Setting("a limit, a window or a weight is out of bounds")),
             _ => Ok(()),
         }
+    }
+
+    /// Waits for a job of the queue that may begin, and runs it: the caller says that it lives, and ends it. `None` when
+    /// there is none within the time of `wish`.
+    ///
+    /// # Errors
+    /// [`Error::NoQueue`], [`Error::Setting`] and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: the node takes its wish back, and passes on a wake-up that was for it. A job that was taken meanwhile is given
+    /// back. When the store cannot be reached, or the process ends, the job runs again after its queue's lease.
+    pub async fn accept(&self, wish: Accept) -> Result<Option<Accepted>, Error> {
+        self.figures().await?;
+        accept(&self.jobs, self.name.clone(), wish).await
     }
 
     /// Pauses the queue: no job of it begins, on any node, until it is resumed.

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use super::add::{Add, Added, add_all, added, fresh_id, moment};
 use super::builder::{Backend, JobsBuilder};
-use super::couch::Couch;
 use super::ctx::Ctx;
 use super::failures::Failures;
 use super::flow::Flow;
@@ -30,6 +29,7 @@ use crate::core::subscribers::Topic;
 use crate::data;
 use crate::error::{BoxError, Error};
 use crate::model::id::{JobId, NodeName, QueueName};
+use crate::model::record::Record;
 use crate::runtime::batcher::Request as Adding;
 use crate::runtime::driver::{Message, With};
 #[cfg(feature = "test-util")]
@@ -39,10 +39,15 @@ use crate::runtime::link::{Call, Link};
 use crate::store::ReadTime;
 #[cfg(feature = "sim")]
 use crate::store::Store;
-use crate::store::{AddMode, Kind, Lane, MemoryStore, NewJob, Request, Steer, SteerJobs, SteerReply};
+use crate::store::{
+    AddMode, Kind, Lane, MemoryStore, NewJob, Request, ScanJobs, Steer, SteerJobs, SteerReply,
+};
 
 /// How long a call waits for the store.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The jobs of a page of a scan, about.
+const PAGE: u32 = 500;
 
 /// A node warns so often at most of flows that it does not know.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -58,7 +63,7 @@ pub struct Jobs {
 pub(crate) struct Shared {
     /// For calls on the caller's runtime.
     pub(crate) link: Link,
-    /// For what runs on the node's thread.
+    /// For what runs on the engine thread.
     pub(crate) own: Link,
     pub(crate) thread: Thread,
     pub(crate) batcher: mpsc::UnboundedSender<Adding>,
@@ -190,6 +195,17 @@ impl Jobs {
     /// A job for a queue; awaiting it adds it.
     pub fn add<T: Serialize + ?Sized>(&self, queue: &str, payload: &T) -> Add<'_> {
         Add::new(self, queue, data::encode(payload))
+    }
+
+    /// Marks a job to run once more; awaiting the call does it. The call never makes a job: one that was removed stays
+    /// removed. The job needs its [`id`](Add::id).
+    ///
+    /// A job that runs is marked, and keeps its data. One that has ended is there anew, with these data or its own. One
+    /// that waits gets this time and these data; with the same time the job stays as it is. The call fails with
+    /// [`Error::NotFound`] where there is no job.
+    pub fn resubmit<T: Serialize + ?Sized>(&self, queue: &str, data: Option<&T>) -> Add<'_> {
+        // Encoded data are never empty: empty ones leave the job its own.
+        Add::resubmitting(self, queue, data.map(data::encode).transpose().map(Option::unwrap_or_default))
     }
 
     /// Plain jobs for a queue. A call has 128 at most, and ends with the one that fills 1 MiB. Each gets an id of its own.
@@ -372,11 +388,29 @@ impl Jobs {
         Ok(replies.into_iter().next().unwrap_or(SteerReply::Bad))
     }
 
-    /// Declares a queue.
-    #[cfg(feature = "cron")]
-    pub(crate) async fn declare(&self, queue: &Queue) -> Result<(), Error> {
+    /// Declares a queue for all nodes, as [`JobsBuilder::queue`] does at the join.
+    ///
+    /// # Errors
+    /// [`Error::Name`] and [`Error::Setting`] for what cannot be, [`Error::Groups`], and [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the queue was declared; do it again.
+    pub async fn declare(&self, queue: &Queue) -> Result<(), Error> {
         let (name, settings) = queue.checked()?;
         super::builder::declare(&self.shared.link, name, Some(settings)).await
+    }
+
+    /// A page of all jobs of the set, in no order: ids and records. Begin with the cursor 0, and go on with the returned
+    /// one until it is 0 again. A job that is there all the time is on a page at least once; one that comes or goes
+    /// meanwhile may be missed.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn scan(&self, cursor: u64) -> Result<(u64, Vec<(JobId, Record)>), Error> {
+        self.call(&ScanJobs(cursor, PAGE)).await
     }
 
     /// A queue: its counts, its dead letters, its pauses and groups.
@@ -385,11 +419,6 @@ impl Jobs {
     /// [`Error::Name`].
     pub fn queue(&self, name: &str) -> Result<QueueHandle, Error> {
         Ok(QueueHandle::new(self.clone(), QueueName::new(name)?))
-    }
-
-    /// The jobs in the manner of `CouchDB`: taken by hand, updated and finished.
-    pub fn couch(&self) -> Couch {
-        Couch::new(self.clone())
     }
 
     /// Ends this node as a crash would: no job of the node ends in the store, and no handler hears of anything. For

@@ -1,9 +1,9 @@
 //! The types that users hold.
 
+pub(crate) mod accept;
 pub(crate) mod add;
 pub(crate) mod batches;
 pub(crate) mod builder;
-pub(crate) mod couch;
 pub(crate) mod ctx;
 mod failures;
 pub(crate) mod flow;

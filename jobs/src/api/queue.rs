@@ -9,6 +9,8 @@ use crate::model::queue::{Settings, Terms};
 
 /// The shortest lease: nodes must have the time to renew it.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+/// The shortest lease of jobs that are taken by hand: no node renews it.
+const SHORTEST_BY_HAND: Duration = Duration::from_secs(1);
 /// The longest time of a setting: a hundred years.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -52,7 +54,9 @@ impl Groups {
 pub struct Queue {
     pub(crate) name: String,
     settings: Settings,
-    times: [(&'static str, Duration); 4],
+    lease: Option<Duration>,
+    times: [(&'static str, Duration); 3],
+    by_hand: bool,
     backoff: Backoff,
     timeout: Option<Duration>,
     activity: Option<Duration>,
@@ -63,12 +67,13 @@ pub struct Queue {
 impl Queue {
     /// A queue with the defaults: a lease of 30 s, 25 attempts, dead letters kept for 7 days.
     pub fn new(name: impl Into<String>) -> Self {
-        let times =
-            ["lease", "step", "window of the queue", "window of groups"].map(|what| (what, Duration::ZERO));
+        let times = ["step", "window of the queue", "window of groups"].map(|what| (what, Duration::ZERO));
         Self {
             name: name.into(),
             settings: Settings::default(),
+            lease: None,
             times,
+            by_hand: false,
             backoff: Backoff::default(),
             timeout: None,
             activity: None,
@@ -80,7 +85,15 @@ impl Queue {
     /// The time without a word after which an execution is lost and the job runs again. At least 3 s.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.times[0].1 = lease;
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Its jobs are taken by hand alone, with [`QueueHandle::accept`](crate::QueueHandle::accept): a lease has at least
+    /// 1 s then, since it is renewed by whoever took the job.
+    #[must_use]
+    pub fn by_hand(mut self) -> Self {
+        self.by_hand = true;
         self
     }
 
@@ -135,7 +148,7 @@ impl Queue {
     #[must_use]
     pub fn limit(mut self, jobs: u32, window: Duration) -> Self {
         self.settings.limit = jobs;
-        self.times[2].1 = window;
+        self.times[1].1 = window;
         self
     }
 
@@ -145,7 +158,7 @@ impl Queue {
         self.settings.grouped = true;
         self.settings.group_limit = groups.limit;
         self.settings.group_concurrency = groups.concurrency;
-        self.times[3].1 = groups.window;
+        self.times[2].1 = groups.window;
         self
     }
 
@@ -170,7 +183,7 @@ impl Queue {
     /// came up to two of these times earlier. So nobody starves. 60 s by default.
     #[must_use]
     pub fn head_start(mut self, step: Duration) -> Self {
-        self.times[1].1 = step;
+        self.times[0].1 = step;
         self
     }
 
@@ -206,12 +219,17 @@ impl Queue {
     pub(crate) fn checked(&self) -> Result<(QueueName, Settings), Error> {
         let name = QueueName::new(&self.name)?;
         let mut settings = self.settings.clone();
-        if self.times.iter().any(|(_, time)| *time > LONGEST) {
+        if self.times.iter().map(|(_, time)| *time).chain(self.lease).any(|time| time > LONGEST) {
             return Err(Error::Setting("a time of more than a hundred years is none"));
         }
-        let [lease, step, window, group_window] = self.times.map(|(_, time)| time);
-        if !lease.is_zero() && lease < SHORTEST_LEASE {
-            return Err(Error::Setting("a lease has at least 3 s"));
+        let [step, window, group_window] = self.times.map(|(_, time)| time);
+        let (shortest, refusal) = if self.by_hand {
+            (SHORTEST_BY_HAND, "a lease by hand has at least 1 s")
+        } else {
+            (SHORTEST_LEASE, "a lease has at least 3 s")
+        };
+        if self.lease.is_some_and(|lease| lease < shortest) {
+            return Err(Error::Setting(refusal));
         }
         let windows = [(settings.limit, window), (settings.group_limit, group_window)];
         if windows.iter().any(|(limit, window)| *limit > 0 && window.as_millis() == 0) {
@@ -235,7 +253,7 @@ impl Queue {
             next: self.next.as_ref().map(QueueName::new).transpose()?,
         };
         settings.keep = self.keep.map_or(0, kept);
-        if !lease.is_zero() {
+        if let Some(lease) = self.lease {
             settings.lease = millis(lease);
         }
         if !step.is_zero() {
@@ -266,7 +284,9 @@ mod tests {
         for queue in [
             Queue::new("a b"),
             Queue::new("a").lease(second),
+            Queue::new("a").lease(Duration::ZERO),
             Queue::new("a").lease(Duration::MAX),
+            Queue::new("a").by_hand().lease(second / 2),
             Queue::new("a").limit(5, Duration::ZERO),
             Queue::new("a").groups(Groups::new().limit(5, Duration::from_micros(5))),
             Queue::new("a").timeout(Duration::ZERO),
@@ -275,6 +295,7 @@ mod tests {
         ] {
             assert!(queue.checked().is_err(), "{queue:?}");
         }
+        assert!(Queue::new("a").by_hand().lease(second).checked().is_ok());
         let (_, settings) = Queue::new("a").strict_priorities().keep_failed(second).checked().unwrap();
         assert_eq!(settings.to_string(), "-|30000||25|1000|0|0|100000000000|0|0|0|0|0|0");
     }

@@ -103,10 +103,6 @@ impl JobView {
         self.record.token
     }
 
-    pub(crate) fn body(&self) -> &Bytes {
-        &self.body
-    }
-
     /// Its data, or those fields that the type declares.
     ///
     /// # Errors

@@ -38,10 +38,6 @@ pub struct Change {
 }
 
 impl Change {
-    pub(crate) fn body(&self) -> Option<&Bytes> {
-        self.data.as_ref()
-    }
-
     /// Its new data, or those fields that the type declares; `None` when they stayed as they were.
     ///
     /// # Errors
@@ -123,8 +119,11 @@ impl Watch {
     }
 
     /// The data when it began.
-    pub(crate) fn body(&self) -> &Bytes {
-        &self.body
+    ///
+    /// # Errors
+    /// [`Error::Decode`].
+    pub fn data<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        data::decode(&self.body)
     }
 
     /// The state, as of the last change that was returned; at first that of the moment when it began. `None`: it is gone.

@@ -78,9 +78,12 @@ impl Ends {
     }
 
     /// The store did nothing: the ends go once more, first.
-    pub(super) fn put_back(&mut self, said: &Said) {
-        for end in said.ends.iter().rev() {
-            self.fresh.push_front(end.clone());
+    pub(super) fn put_back(&mut self, said: &Said, now: Time) {
+        for end in said.ends.iter().rev().cloned() {
+            match said.since {
+                Some(since) => self.refused.push_front(Refused { end, since, next: now }),
+                None => self.fresh.push_front(end),
+            }
         }
     }
 

@@ -357,7 +357,9 @@ impl Leases {
             }
         }
         self.send(now, later, out);
-        self.next = self.next.map(|_| now);
+        if self.renewal.is_none() {
+            self.next = self.next.map(|_| now);
+        }
     }
 
     /// When [`step`](Self::step) has something to do.

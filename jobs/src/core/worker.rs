@@ -309,7 +309,7 @@ impl Worker {
             // Only this worker uses the lane: a late call means damaged data. Nothing was done, and the ends go once more.
             Err(Error::Store(StoreError::Late)) => {
                 self.settle_lane.renew();
-                return self.ends.put_back(said);
+                return self.ends.put_back(said, ctx.now);
             }
             Err(error) => {
                 let damaged = matches!(error, Error::Store(StoreError::Damaged(_)));

@@ -91,7 +91,7 @@ macro_rules! names {
 names! {
     /// The name of a set: all queues that share one slot of a cluster.
     SetName(64, "_:.-", "a name for a set", "1 to 64 of A-Z a-z 0-9 _ : . -");
-    /// The name of a queue; of a type, for jobs in the manner of `CouchDB`.
+    /// The name of a queue.
     QueueName(64, "_:.-", "a name for a queue", "1 to 64 of A-Z a-z 0-9 _ : . -");
     /// The name of a node, unique in its set.
     NodeName(64, "_:.-", "a name for a node", "1 to 64 of A-Z a-z 0-9 _ : . -");

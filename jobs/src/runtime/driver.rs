@@ -1,4 +1,4 @@
-//! The driver: one task, on the node's own thread, that feeds the engine and performs its effects. Handlers run at home:
+//! The driver: one task, on an engine thread, that feeds the engine and performs its effects. Handlers run at home:
 //! on the runtimes that their workers were started on.
 
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// Runs for as long as the node's thread: also while the node closes, for running jobs.
+    /// Runs for as long as the node keeps its place on a thread: also while the node closes, for running jobs.
     pub(crate) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
         let closed = self.link.closed().clone();
         let mut hints = Some(self.link.store.listen(self.link.node()));

@@ -1,4 +1,4 @@
-//! The acting parts of a node, on the thread of the node. So a handler may block a thread, and no other job loses its lease.
+//! The acting parts of a node, on an engine thread. So a handler may block a thread, and no other job loses its lease.
 //!
 //! `driver` feeds the [engine](crate::core) and performs its effects; `handle` is a handler's part of an execution.
 //! `link` sends a step until the answer comes, and follows the set through losses of data. `attesting` tells the new data of

@@ -150,7 +150,10 @@ impl JobSpec {
             None => (DispatchId::of_node(node, &ulid::Ulid::generate().to_string())?, String::new()),
         };
         let ticket = Ticket { key: key.clone(), id: id.clone() };
-        Ok((ticket, DispatchItem { key, id, not_after: 0, hash, payload: sealed, worker: None }))
+        Ok((
+            ticket,
+            DispatchItem { key, id, not_after: 0, hash, payload: sealed, worker: None, awaited: true },
+        ))
     }
 
     /// The dispatch that the caller's own id names, as this node would write it.

@@ -1,4 +1,4 @@
-//! The driver: one task, on the node's own thread, that feeds the engine and performs its effects. Handlers and
+//! The driver: one task, on an engine thread, that feeds the engine and performs its effects. Handlers and
 //! planners run at home: on the runtime that the node was joined on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,16 +80,19 @@ struct Local {
     id: watch::Sender<Option<WorkerId>>,
 }
 
+/// Calls under way. A turn of the driver polls those that were woken, and no others.
+type Calls = FuturesUnordered<BoxFuture<'static, Done>>;
+
 pub(crate) struct Driver {
     engine: Engine,
     config: Arc<Config>,
     store: Store,
     leases: Arc<Leases>,
     inputs: mpsc::UnboundedSender<Input>,
-    calls: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// The two blocking reads, which the driver may cancel.
-    node_read: Option<BoxFuture<'static, Done>>,
-    pool_read: Option<BoxFuture<'static, Done>>,
+    calls: Calls,
+    /// The two blocking reads, each alone, because the driver may cancel a read.
+    node_read: Calls,
+    pool_read: Calls,
     /// The runtime of handlers and planners.
     home: Handle,
     handlers: IntMap<LocalWorker, Local>,
@@ -134,9 +137,9 @@ impl Driver {
             store,
             leases,
             inputs,
-            calls: FuturesUnordered::new(),
-            node_read: None,
-            pool_read: None,
+            calls: Calls::new(),
+            node_read: Calls::new(),
+            pool_read: Calls::new(),
             home,
             handlers: IntMap::default(),
             rooms: IntMap::default(),
@@ -174,8 +177,8 @@ impl Driver {
                 biased;
                 Some(input) = events.recv() => batch.push(input),
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => batch.push(Input::Done(Box::new(done))),
-                done = pending_read(&mut self.node_read) => batch.push(Input::Done(Box::new(done))),
-                done = pending_read(&mut self.pool_read) => batch.push(Input::Done(Box::new(done))),
+                Some(done) = self.node_read.next(), if !self.node_read.is_empty() => batch.push(Input::Done(Box::new(done))),
+                Some(done) = self.pool_read.next(), if !self.pool_read.is_empty() => batch.push(Input::Done(Box::new(done))),
                 end = self.actors.next() => self.on_task_end(end, &mut events, &mut batch),
                 input = self.planners.next() => batch.push(input),
                 Ok(()) = members.changed() => batch.push(Input::Members(members.borrow_and_update().clone())),
@@ -353,7 +356,7 @@ impl Driver {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Call { incarnation, call } => self.call(incarnation, call),
-            Effect::StopReadingPool => self.pool_read = None,
+            Effect::StopReadingPool => self.pool_read.clear(),
             Effect::Bless(run_id) => self.store.bless(&run_id),
             Effect::Expect { incarnation, members, settings } => {
                 self.store.expect(incarnation, members, settings);
@@ -449,11 +452,14 @@ impl Driver {
         }
         .instrument(span)
         .boxed();
-        match reads {
-            (true, _) => self.node_read = Some(future),
-            (_, true) => self.pool_read = Some(future),
-            _ => self.calls.push(future),
-        }
+        let calls = match reads {
+            (true, _) => &mut self.node_read,
+            (_, true) => &mut self.pool_read,
+            _ => return self.calls.push(future),
+        };
+        // A new read takes the place of one that waits.
+        calls.clear();
+        calls.push(future);
     }
 }
 
@@ -478,16 +484,6 @@ pub(super) fn drop_at(home: &Handle, what: impl Send + 'static) {
             tracing::error!(error = panicked(&*panic), "a handler or planner panicked while it was dropped");
         }
     });
-}
-
-/// The result of a blocking read; never, while there is none.
-async fn pending_read(read: &mut Option<BoxFuture<'static, Done>>) -> Done {
-    let done = match read {
-        Some(waiting) => waiting.await,
-        None => std::future::pending().await,
-    };
-    *read = None;
-    done
 }
 
 /// The node has no handle left: it leaves its pool, and no caller waits for that.

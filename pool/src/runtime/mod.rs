@@ -2,7 +2,7 @@
 //!
 //! | loop | where | ends when |
 //! |---|---|---|
-//! | the driver: inputs to the engine, effects from it | `driver`, on an OS thread of a full node, on the user's runtime for a client, with all its connections: `tenure_connection::Thread` | the engine ends, the node is abandoned, or the user's runtime ends |
+//! | the driver: inputs to the engine, effects from it | `driver`, on an engine thread for a full node, on the user's runtime for a client, with all its connections: `tenure_connection::Thread` | the engine ends, the node is abandoned, or the user's runtime ends |
 //! | one actor per job that does something | `actor`, a task each on the user's runtime; `actors` has them all | nothing is left to do, or it is aborted |
 //! | one plan per schedule that is planned here | `planners`, a task each on the user's runtime | it has come to something, or it is aborted |
 //! | the lease: renewals, the watchdog, and who blocks a thread | `lease` with `polls`, an OS thread with a connection of its own | the driver ends |

@@ -46,7 +46,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
                 async move { ask.deadline(PATIENCE).await.map(drop).map_err(Error::from) }
             };
             let asks = if run == 0 { asks.div_ceil(4) } else { asks };
-            let measured = load::measure(&mut arena, callers, 0..asks, ask).await?;
+            let measured = load::measure(&mut arena, load::call(callers, 0..asks, ask)).await?;
             runs.extend((run > 0).then_some(measured));
         }
         if callers == 1 {
@@ -78,7 +78,7 @@ async fn dispatch(arena: &mut Arena, jobs: u64) -> Result<f64, Error> {
         async move { dispatch.await.map_err(Error::from) }
     };
     let numbers = arena.fresh(jobs);
-    let run = load::measure(arena, 1, numbers.clone(), dispatch).await?;
+    let run = load::measure(arena, load::call(1, numbers.clone(), dispatch)).await?;
     arena.clear(numbers).await?;
     Ok(run.p50_ms)
 }

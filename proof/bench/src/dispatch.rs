@@ -105,7 +105,8 @@ async fn measure(arena: &mut Arena, callers: u64, jobs: u64, runs: usize) -> Res
     let mut measured = Vec::new();
     for run in 0..=runs {
         let numbers = arena.fresh(if run == 0 { jobs.div_ceil(4) } else { jobs });
-        let repetition = load::measure(arena, callers, numbers.clone(), dispatch.clone()).await?;
+        let calls = load::call(callers, numbers.clone(), dispatch.clone());
+        let repetition = load::measure(arena, calls).await?;
         if run > 0 {
             measured.push(repetition);
         }

@@ -12,6 +12,7 @@ use crate::Error;
 use crate::arena::{Arena, PATIENCE, PAYLOAD, key};
 use crate::clock::now_us;
 use crate::figures::short;
+use crate::idle_fleets::Second;
 use crate::load::{self, Run};
 use crate::machine;
 use crate::options::Options;
@@ -93,7 +94,6 @@ async fn fleet(report: &mut Report, options: Options, part: &Part, nodes: usize)
     let mut arena = Arena::without_workers(&options, |_| {}).await?;
     arena.add_nodes(PROCESSES, nodes / PROCESSES, WORKERS).await?;
     let of = format!("_{nodes}_nodes");
-    idle(report, &options, &mut arena, &of).await?;
     let time = options.sized(TIME, TIME_QUICK);
     for &rate in options.sized(OFFERED, OFFERED_QUICK) {
         if part.offered.is_none_or(|only| only == rate) {
@@ -122,12 +122,9 @@ fn scripts(report: &mut Report, of: &str, runs: &[Run]) {
 async fn idle(report: &mut Report, options: &Options, arena: &mut Arena, of: &str) -> Result<(), Error> {
     let time = options.sized(IDLE, TIME_QUICK);
     sleep(options.sized(STABLE + QUIET, TIME_QUICK)).await;
-    let before = arena.usage().await?;
-    sleep(time).await;
-    let used = arena.usage().await?.each(&before, 1);
-    let per_s = |value: f64| vec![value / time.as_secs_f64()];
-    report.figure(format!("idle_commands_per_s{of}"), per_s(used.commands));
-    report.figure(format!("idle_redis_us_per_s{of}"), per_s(used.redis_us));
+    let second = Second::of(arena, time).await?;
+    report.figure(format!("idle_commands_per_s{of}"), vec![second.commands]);
+    report.figure(format!("idle_redis_us_per_s{of}"), vec![second.redis_us]);
     Ok(())
 }
 
@@ -149,8 +146,8 @@ async fn measure(
     for run in 0..=options.runs() {
         let numbers = arena.fresh(if run == 0 { jobs.div_ceil(4) } else { jobs });
         let repetition = match rate {
-            Some(rate) => load::measure_offered(arena, rate, numbers.clone(), dispatch.clone()).await?,
-            None => load::measure(arena, callers, numbers.clone(), dispatch.clone()).await?,
+            Some(rate) => load::measure(arena, load::offer(rate, numbers.clone(), dispatch.clone())).await?,
+            None => load::measure(arena, load::call(callers, numbers.clone(), dispatch.clone())).await?,
         };
         if run > 0 {
             measured.push(repetition);

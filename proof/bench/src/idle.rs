@@ -67,7 +67,7 @@ pub(crate) async fn run(options: Options) -> Result<Report, Error> {
 }
 
 /// The commands that clients send in this time.
-async fn count(arena: &mut Arena, time: Duration) -> Result<u64, Error> {
+pub(crate) async fn count(arena: &mut Arena, time: Duration) -> Result<u64, Error> {
     let Arena { server, redis, .. } = arena;
     let mut monitor = redis::Client::open(server.url())?.get_async_monitor().await?;
     let mut lines = monitor.on_message::<String>();

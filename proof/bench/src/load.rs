@@ -23,7 +23,7 @@ pub(crate) struct Calls {
     /// The time of each call, in ascending order.
     times: Vec<Duration>,
     /// The time of all calls together.
-    pub(crate) elapsed: Duration,
+    elapsed: Duration,
 }
 
 /// Makes one call for each number.
@@ -100,10 +100,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A repetition whose calls were all done after `elapsed`.
-    pub(crate) fn new(calls: &Calls, elapsed: Duration, each: Usage, floor: Floor) -> Self {
+    pub(crate) fn new(calls: &Calls, each: Usage, floor: Floor) -> Self {
         Self {
-            per_s: calls.times.len() as f64 / elapsed.as_secs_f64(),
+            per_s: calls.times.len() as f64 / calls.elapsed.as_secs_f64(),
             p50_ms: percentile_ms(&calls.times, 0.5),
             p99_ms: percentile_ms(&calls.times, 0.99),
             each,
@@ -112,42 +111,16 @@ impl Run {
     }
 }
 
-/// Makes calls and measures their cost.
-pub(crate) async fn measure<F, Fut>(
+/// Waits for these calls and measures their cost.
+pub(crate) async fn measure(
     arena: &mut Arena,
-    callers: u64,
-    numbers: Range<u64>,
-    made: F,
-) -> Result<Run, Error>
-where
-    F: Fn(u64) -> Fut + Clone + Send + 'static,
-    Fut: Future<Output = Result<(), Error>> + Send,
-{
-    let count = numbers.end - numbers.start;
+    calls: impl Future<Output = Result<Calls, Error>>,
+) -> Result<Run, Error> {
     let floor = arena.floor().await?;
     let before = arena.usage().await?;
-    let calls = call(callers, numbers, made).await?;
-    let each = arena.usage().await?.each(&before, count);
-    Ok(Run::new(&calls, calls.elapsed, each, floor))
-}
-
-/// Makes calls at a rate and measures their cost.
-pub(crate) async fn measure_offered<F, Fut>(
-    arena: &mut Arena,
-    rate: u64,
-    numbers: Range<u64>,
-    made: F,
-) -> Result<Run, Error>
-where
-    F: Fn(u64) -> Fut,
-    Fut: Future<Output = Result<(), Error>> + Send + 'static,
-{
-    let count = numbers.end - numbers.start;
-    let floor = arena.floor().await?;
-    let before = arena.usage().await?;
-    let calls = offer(rate, numbers, made).await?;
-    let each = arena.usage().await?.each(&before, count);
-    Ok(Run::new(&calls, calls.elapsed, each, floor))
+    let calls = calls.await?;
+    let each = arena.usage().await?.each(&before, calls.times.len() as u64);
+    Ok(Run::new(&calls, each, floor))
 }
 
 /// Adds repetitions to a report, with this suffix of each name.

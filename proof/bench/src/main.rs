@@ -19,6 +19,7 @@ mod fleet;
 mod floor;
 mod held;
 mod idle;
+mod idle_fleets;
 mod jobs;
 mod load;
 mod machine;
@@ -81,6 +82,13 @@ enum Scenario {
     Deploy(Options),
     /// The traffic of idle nodes, with jobs and without.
     Idle(Options),
+    /// The cost of idle fleets of 2, 50, 200 and 1,000 nodes.
+    IdleFleets {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        part: idle_fleets::Part,
+    },
     /// The memory of a running job, in its worker and in Redis.
     Held(Options),
     /// Jobs dispatched at several rates in fleets of up to 200 nodes, and a million jobs held by 200 workers.
@@ -130,6 +138,9 @@ fn run(scenario: Scenario) -> Result<(), Error> {
             Scenario::Rebalance(options) => (rebalance::run(options).await?, options),
             Scenario::Deploy(options) => (deploy::run(options).await?, options),
             Scenario::Idle(options) => (Box::pin(idle::run(options)).await?, options),
+            Scenario::IdleFleets { options, part } => {
+                (Box::pin(idle_fleets::run(options, &part)).await?, options)
+            }
             Scenario::Held(options) => (held::run(options).await?, options),
             Scenario::Fleet { options, part } => (Box::pin(fleet::run(options, &part)).await?, options),
             Scenario::Rmap(options) => (rmap::run(options).await?, options),

@@ -9,8 +9,8 @@ use crate::Error;
 use crate::tally::{Counts, Event};
 use crate::worker::{Pool, READY, Request};
 
-/// The longest time until an answer: leaving with many jobs takes its time.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// The longest time until an answer: leaving with many jobs takes its time, and so does joining in many nodes.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A running process; killed when dropped.
 #[derive(Debug)]

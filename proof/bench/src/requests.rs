@@ -89,7 +89,7 @@ where
     let calls = load::call(callers, numbers, call).await?;
     let ended = arena.seen(heard, target).await?;
     let each = arena.usage().await?.each(&before, count);
-    let answered = Run::new(&calls, calls.elapsed, each, floor);
+    let answered = Run::new(&calls, each, floor);
     // The last handler may have heard before its caller was answered.
     let elapsed = Duration::from_micros(ended.saturating_sub(began).max(1));
     Ok(Delivered { answered, delivered_per_s: count as f64 / elapsed.as_secs_f64() })

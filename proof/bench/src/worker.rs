@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use tenure_pool::{Client, Node, NodeBuilder, Worker};
 use tokio::sync::mpsc;
@@ -18,6 +19,8 @@ use crate::tally::{Counter, Tally};
 
 /// The longest time for a worker or a node to leave.
 const LEAVE: Duration = Duration::from_secs(120);
+/// How many of a process's nodes join at a time: each hears of all that join meanwhile.
+const JOIN_AT_ONCE: usize = 4;
 /// The most accepted jobs that were never begun: more than any benchmark dispatches.
 const QUEUED: u64 = 1_000_000;
 /// The exit status of a process whose parent is gone.
@@ -100,7 +103,8 @@ pub(crate) async fn run(Life { name, pool, nodes, workers }: Life) -> Result<(),
     let pool: Pool = serde_json::from_str(&pool)?;
     let tally = Tally::new(&pool);
     let joining = (0..nodes).map(|number| join(&pool, format!("{name}-{number}"), workers, &tally));
-    let (nodes, joined): (Vec<_>, Vec<_>) = try_join_all(joining).await?.into_iter().unzip();
+    let joining = stream::iter(joining).buffered(JOIN_AT_ONCE);
+    let (nodes, joined): (Vec<_>, Vec<_>) = joining.try_collect::<Vec<_>>().await?.into_iter().unzip();
     say(READY)?;
     while let Some(request) = requests.recv().await {
         match serde_json::from_str(&request)? {

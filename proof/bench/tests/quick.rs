@@ -164,6 +164,25 @@ fn idle_and_held_report_the_cost_of_jobs() {
 }
 
 #[test]
+fn idle_fleets_report_what_a_second_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_both = figures("idle-fleets", &["--folder", folder.path().to_str().unwrap()]);
+    assert!(folder.path().join("idle-fleets.md").exists());
+    let names = ["redis_us_per_s", "commands_per_s"];
+    for suffix in ["_2_nodes", "_6_nodes"] {
+        assert_measured(
+            &of_both,
+            &names.map(|name| format!("{name}{suffix}")).each_ref().map(|name| &**name),
+        );
+        // The system counts the time of a process in ticks, and two idle nodes may take less than one.
+        assert!(of_both[&format!("workers_us_per_s{suffix}")].is_number(), "{of_both:?}");
+    }
+    // Each of six nodes renews and looks at the others, as each of two does.
+    assert!(of_both["commands_per_s_6_nodes"].as_f64() > of_both["commands_per_s_2_nodes"].as_f64());
+    assert!(!figures("idle-fleets", &["--nodes", "6"]).contains_key("commands_per_s_2_nodes"));
+}
+
+#[test]
 fn a_fleet_reports_its_loads_and_the_jobs_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let figures = figures("fleet", &["--folder", folder.path().to_str().unwrap()]);

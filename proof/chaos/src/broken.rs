@@ -42,15 +42,6 @@ const CHECKPOINTS_FORGOTTEN: ScriptPatch =
     ScriptPatch { script: "begin", from: "header and state and given(header)", to: "false" };
 
 impl Broken {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::NoSelfFence,
-        Self::BeginUnchecked,
-        Self::HandOffBeforeStop,
-        Self::CheckpointsForgotten,
-        Self::DoubtfulAsksSentAgain,
-    ];
-
     /// Whether the nodes of those who ask are broken, and not only those with workers.
     pub fn is_of_askers(self) -> bool {
         self == Self::DoubtfulAsksSentAgain

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 /// The wish of an asker, for its handler: the body of the ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Manner {
     /// Answer at once.
     Answer,
@@ -19,29 +21,10 @@ pub(crate) enum Manner {
 }
 
 impl Manner {
-    pub(crate) const ALL: [Self; 5] = [Self::Answer, Self::Late, Self::Refuse, Self::Drop, Self::SendOn];
     /// The body that makes a job hang which has a progress timeout. It is not in the book.
     pub(crate) const HANG: &str = "hang";
     /// The body that asks who owns the job. It is not in the book.
     pub(crate) const WHO: &str = "who";
-
-    pub(crate) fn body(self) -> &'static str {
-        match self {
-            Self::Answer => "answer",
-            Self::Late => "late",
-            Self::Refuse => "refuse",
-            Self::Drop => "drop",
-            Self::SendOn => "send on",
-        }
-    }
-}
-
-impl FromStr for Manner {
-    type Err = ();
-
-    fn from_str(body: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|manner| manner.body() == body).ok_or(())
-    }
 }
 
 /// The words of a handler to an ask: to which one, from which run, and with which payload.
@@ -74,13 +57,16 @@ impl FromStr for Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::named;
 
     #[test]
     fn manners_and_words_are_read_as_they_were_said() {
-        for manner in Manner::ALL {
-            assert_eq!(manner.body().parse(), Ok(manner));
+        for manner in Manner::value_variants() {
+            assert_eq!(Manner::from_str(&named(manner), false), Ok(*manner));
         }
-        assert_eq!((Manner::HANG.parse::<Manner>(), Manner::WHO.parse::<Manner>()), (Err(()), Err(())));
+        for body in [Manner::HANG, Manner::WHO] {
+            assert!(Manner::from_str(body, false).is_err(), "{body}");
+        }
         let words = Words { id: "key-1:2".into(), token: 3, payload: 4 };
         assert_eq!(words.to_string().parse(), Ok(words));
         for wrong in ["", "a 3", "a b 4", "a 3 4 5"] {

@@ -42,6 +42,8 @@ pub struct PoolPlan {
     pub max_queued: u64,
     /// The time from a job's assignment to its beginning, in ms.
     pub assign_ms: u64,
+    /// Whether its jobs may start without a begin.
+    pub grants: bool,
     /// The time that a job has to end before it is aborted, in ms; the pool's default without it.
     pub stop_ms: Option<u64>,
     /// The part of the protocol that its nodes with workers leave out.
@@ -64,6 +66,7 @@ impl PoolPlan {
             join_settle: Duration::from_millis(self.join_settle_ms),
             assign_timeout: Duration::from_millis(self.assign_ms),
             max_queued: self.max_queued,
+            grant_max: if self.grants { defaults.grant_max } else { 0 },
             // Crashes are many, and the pool must not give a job up for them.
             max_attempts: 1_000_000,
             stable_run: Duration::from_secs(1),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::FutureExt;
+use serde::Serialize;
 use tenure_testing::ChildProcess;
 use tokio::process::Command;
 
@@ -14,6 +15,25 @@ use crate::node::NodePlan;
 
 /// The line by which a node reports that its workers are members of the pool.
 pub(crate) const READY: &str = "ready";
+
+/// Starts this program's command with this plan. Its log from this level on is appended to this file. `RUST_LOG` overrides
+/// the level.
+///
+/// # Errors
+/// The process or its log cannot be created.
+pub(crate) fn start(
+    command: &str,
+    name: &str,
+    plan: &impl Serialize,
+    log: &Path,
+    level: &str,
+) -> Result<ChildProcess> {
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    let mut process = Command::new(std::env::current_exe()?);
+    process.arg(command).arg(serde_json::to_string(plan)?).stderr(log);
+    process.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| level.to_owned()));
+    Ok(ChildProcess::start(name, process)?)
+}
 
 /// A running node; killed when dropped.
 #[derive(Debug)]
@@ -30,11 +50,7 @@ impl NodeProcess {
     /// # Errors
     /// The process or its log cannot be created.
     pub fn start(plan: NodePlan, log: &Path, level: &str) -> Result<Self> {
-        let log = OpenOptions::new().create(true).append(true).open(log)?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("node").arg(serde_json::to_string(&plan)?).stderr(log);
-        command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| level.to_owned()));
-        let process = ChildProcess::start(&plan.name, command)?;
+        let process = start("node", &plan.name, &plan, log, level)?;
         Ok(Self { plan, process, ready: false })
     }
 

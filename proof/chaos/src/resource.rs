@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tenure_testing::history::boottime_ns;
@@ -173,35 +173,9 @@ impl Resource {
         self.address
     }
 
-    /// Whether every one of these keys was written to under its token, both before this moment and after it.
-    pub fn wrote_around<'a>(&self, mut keys: impl Iterator<Item = (&'a String, &'a u64)>, at: u64) -> bool {
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.all(|(key, &token)| ledger.wrote_around(key, token, at))
-    }
-
-    /// Whether a write of the key was accepted after this moment.
-    pub fn wrote_after(&self, key: &str, at: u64) -> bool {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).wrote_after(key, at)
-    }
-
-    /// The token and the holder of the key's last accepted write.
-    pub fn last_writer(&self, key: &str) -> Option<(u64, String)> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).last_writer(key)
-    }
-
-    /// All runs of a key, in the order of their first writes.
-    pub fn runs(&self, key: &str) -> Vec<Run> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).runs(key).to_vec()
-    }
-
-    /// The keys that two writers wrote under one token.
-    pub fn keys_of_one_token(&self) -> Vec<String> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).keys_of_one_token()
-    }
-
-    /// The counts so far.
-    pub fn counts(&self) -> Counts {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).counts()
+    /// What was written so far.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

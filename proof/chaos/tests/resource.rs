@@ -54,5 +54,5 @@ async fn writes_arrive_over_the_network_in_order() {
     assert!(access.write("a", 5, "w1").await);
     access.beat("a", 6, "w2");
     assert!(!access.write("a", 5, "w1").await);
-    assert_eq!(resource.counts(), Counts { accepted: 2, refused: 1, stale_accepted: 0 });
+    assert_eq!(resource.ledger().counts(), Counts { accepted: 2, refused: 1, stale_accepted: 0 });
 }

@@ -17,7 +17,7 @@ use tenure_protocol::model::id::{Incarnation, NodeName, Nonce, Revision, Token, 
 use tenure_protocol::model::member::{Member, MemberState, Members};
 use tenure_protocol::model::settings::{Given, Settings, StoredSettings};
 use tenure_protocol::mutation::Mutations;
-use tenure_protocol::step::{PoolState, ReadTime, Renewal, Seat, ServerIdentity, Survey};
+use tenure_protocol::step::{PoolState, ReadTime, Renewal, Seat, ServerIdentity, Survey, WhenFull};
 
 /// The node's worker.
 pub(super) const WORKER: WorkerId = WorkerId(1);
@@ -116,7 +116,7 @@ impl Node {
             queued: 0,
             opened: false,
             damage: String::new(),
-            evicts: None,
+            when_full: WhenFull::Unknown,
             token: Token(0),
             floor: 1,
             members: Revision(0),
@@ -125,6 +125,7 @@ impl Node {
             recovering: false,
             run_id: run_id(),
             states: vec![],
+            oldest: vec![],
         };
         self.step([Input::Renewed { incarnation: INCARNATION, workers: vec![], answer: Ok(renewal) }]);
         self.take("the time", |call| matches!(call, Call::ServerTime(..)).then_some(()));

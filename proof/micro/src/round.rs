@@ -13,8 +13,8 @@ use tenure_protocol::model::id::{DispatchId, JobKey, NodeName, Token};
 use tenure_protocol::model::record::{Begun, JobState, Record};
 use tenure_protocol::model::wire::Envelope;
 use tenure_protocol::step::{
-    BeginReply, DispatchItem, DispatchReply, EntryId, NodeEvents, PoolEvent, ReleaseReply, RouteReply,
-    WorkerEvent,
+    BeginReply, BegunJob, DispatchItem, DispatchReply, EntryId, NodeEvents, PoolEvent, ReleaseReply,
+    RouteReply, WorkerEvent,
 };
 
 /// One step of the engine, named by its input.
@@ -132,6 +132,7 @@ impl Round {
                 hash: String::new(),
                 payload: self.payload.clone(),
                 worker: None,
+                awaited: true,
             };
             let reply = ReplyTo(number as u64);
             Input::Command(Command::Submit { reply, item, started: true, deadline })
@@ -172,11 +173,13 @@ impl Round {
             Call::Begin(begin) => Some(begin.clone()),
             _ => None,
         });
-        let begun = |job: &Job| BeginReply::Begun {
-            record: record_of(&job.id, job.token),
-            waiting: false,
-            payload: self.payload.clone(),
-            checkpoint: None,
+        let begun = |job: &Job| {
+            BeginReply::Begun(BegunJob {
+                record: record_of(&job.id, job.token),
+                waiting: false,
+                payload: self.payload.clone(),
+                checkpoint: None,
+            })
         };
         let answer = Ok(vec![Ok(jobs.iter().map(begun).collect())]);
         self.done(meter, Stage::Begun, Done::Begin(begin, answer));

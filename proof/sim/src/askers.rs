@@ -87,7 +87,7 @@ impl World {
         if !self.askers.happen || enough || early || !self.askers.rng.chance(many) {
             return;
         }
-        let usable: Vec<usize> = (0..self.nodes.len()).filter(|&at| self.is_usable(at)).collect();
+        let usable = self.usable();
         let (Some(at), Some(key)) = (self.askers.rng.pick(&usable), self.key_to_ask()) else { return };
         self.askers.asked_healed += u64::from(self.healed);
         let ttl = nanos(self.settings.worker_ttl);
@@ -116,11 +116,6 @@ impl World {
         let some =
             there.then(|| self.judge.records.keys().nth(rng.below(self.judge.records.len() as u64) as usize));
         some.flatten().cloned().or_else(|| JobKey::new(format!("k{number}")).ok())
-    }
-
-    fn is_usable(&self, at: usize) -> bool {
-        let node = &self.nodes[at];
-        node.alive && !node.paused && node.attached && !node.closing
     }
 
     fn notify_first(&mut self, at: usize, key: &JobKey, deadline: Time) {

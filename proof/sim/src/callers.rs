@@ -130,10 +130,10 @@ impl World {
     }
 
     fn job(&self, key: JobKey, id: DispatchId, body: u64, policy: RestartPolicy) -> Option<DispatchItem> {
-        let (bytes, progress) = (body.to_be_bytes(), self.stalls.timeout(body));
+        let (bytes, progress) = (body.to_be_bytes(), self.progress_timeout(body));
         let payload = (Envelope { policy, progress, ..Envelope::new(&bytes) }).seal().ok()?;
         let hash = if id.caller_id().is_some() { hash(body) } else { String::new() };
-        Some(DispatchItem { key, id, not_after: 0, hash, payload, worker: None })
+        Some(DispatchItem { key, id, not_after: 0, hash, payload, worker: None, awaited: true })
     }
 
     /// A user cancels a dispatch, often one that is on its way.

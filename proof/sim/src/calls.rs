@@ -10,7 +10,7 @@ use futures::FutureExt;
 use tenure_steps::{Class, Failure};
 
 use super::Fault;
-use super::node::nanos;
+use super::node::{WorkerEvents, nanos};
 use super::world::{Event, MS, World};
 use tenure_protocol::core::call::{Call, Done, READ_BLOCK};
 use tenure_protocol::core::input::Input;
@@ -67,6 +67,8 @@ pub(super) struct Flight {
     /// The node that is cut off when the call arrives.
     cuts: Option<usize>,
     lose_reply: bool,
+    /// A full memory has refused it. The caller hears that nothing was done, so no copy of the call may do something.
+    refused: bool,
     reply: Option<Reply>,
 }
 
@@ -153,6 +155,7 @@ impl World {
             arrivals: 0,
             cuts,
             lose_reply,
+            refused: false,
             reply: None,
         };
         if !(lost_call || node.cut.calls) {
@@ -209,6 +212,13 @@ impl World {
         if matches!(role, Role::NodeRead | Role::PoolRead) && !flight.open && block.is_zero() {
             return;
         }
+        if flight.refused {
+            return;
+        }
+        let full = self.refuses_for_memory(&request);
+        if let Some(flight) = self.flights.get_mut(&id) {
+            flight.refused = full;
+        }
         let refused = self.must_refuse(at, &request);
         let before = self.server.facts();
         let (step, reply) = self.perform_on(at, request.clone());
@@ -248,17 +258,23 @@ impl World {
         }
     }
 
+    /// The server's memory is full, and the call needs some.
+    fn refuses_for_memory(&self, request: &Request) -> bool {
+        self.full && matches!(request, Request::Call(_, call) if needs_memory(call))
+    }
+
     /// Carries the request out in the store. `None`: it waits. A read that finds nothing waits in this world's queue.
     fn perform_on(&mut self, at: usize, request: Request) -> (&'static str, Option<Reply>) {
+        let is_refused = self.refuses_for_memory(&request);
         match request {
             Request::Renew { incarnation, seen, workers, .. } => {
                 let node = Some(self.nodes[at].config.node.clone());
-                let renewal = Renew { seen, node, workers, status: Bytes::new() };
+                let renewal = Renew { seen, node, workers, status: Bytes::new(), looks_at_memory: false };
                 ("renew", Some(Reply::Renewed(self.perform(at, incarnation, &renewal))))
             }
             Request::Call(incarnation, call) => {
                 let step = call.metric().unwrap_or("read");
-                let done = if self.full && needs_memory(&call) {
+                let done = if is_refused {
                     let full = Failure::of(Class::Full, std::fmt::Error);
                     Some(call.failed(StoreError::NotExecuted(full)))
                 } else {
@@ -348,11 +364,28 @@ impl World {
             (Request::Renew { incarnation, workers, sent, .. }, Reply::Renewed(answer)) => {
                 self.renewed(at, sent, (incarnation, workers, answer));
             }
-            (_, Reply::Done(done)) => {
+            (_, Reply::Done(mut done)) => {
                 self.judge.hears(&done);
+                if let Done::ReadNode(_, _, Ok(events)) = &mut *done {
+                    self.reads_again(at, &mut events.workers);
+                }
                 self.step(at, Input::Done(done));
             }
             (Request::Call(..), Reply::Renewed(_)) => {}
+        }
+    }
+
+    /// Adds the events of one of the node's latest reads, this one included.
+    fn reads_again(&mut self, at: usize, events: &mut WorkerEvents) {
+        let again = self.hits(Fault::ReadAgain);
+        let Some(node) = self.nodes.get_mut(at) else { return };
+        node.heard.push_front(events.clone());
+        node.heard.truncate(8);
+        let latest = node.heard.len() as u64;
+        if again
+            && let Some(heard) = usize::try_from(self.rng.below(latest)).ok().and_then(|n| node.heard.get(n))
+        {
+            events.extend(heard.iter().cloned());
         }
     }
 }

@@ -1,26 +1,10 @@
 //! Operators that cordon nodes: in some runs they do so now and then, and lift it later. From then on no step gives a job
 //! to a worker of such a node.
 
-use super::rng::Rng;
 use super::world::World;
 use tenure_protocol::model::id::NodeName;
 use tenure_protocol::model::record::{JobState, Record};
 use tenure_protocol::step::Cordon;
-
-/// The source of cordons. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Cordons {
-    rng: Rng,
-    happen: bool,
-}
-
-impl Cordons {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(24));
-        let happen = rng.chance(3_000);
-        Self { rng, happen }
-    }
-}
 
 impl World {
     /// An operator cordons a node, or lifts a cordon. In a healed world all are lifted.
@@ -38,13 +22,10 @@ impl World {
         } else {
             members.cordoned.first().filter(|_| lifts).cloned()
         };
-        // The pool refuses an operator below its floor.
-        let may_act = |at: &usize| {
-            let node = &self.nodes[*at];
-            node.alive && !node.paused && !node.cut.calls && !self.is_below(*at)
+        let (Some(name), Some(incarnation), Some(at)) = (name, members.incarnation, self.some_way_in())
+        else {
+            return;
         };
-        let usable = (0..self.nodes.len()).find(may_act);
-        let (Some(name), Some(incarnation), Some(at)) = (name, members.incarnation, usable) else { return };
         let cordon = Cordon { seen: members.revision, node: name.clone(), on };
         if self.perform(at, incarnation, &cordon).is_ok() {
             self.note(|| format!("n{at} {} {name}", if on { "cordons" } else { "uncordons" }));

@@ -3,26 +3,10 @@
 
 use std::num::NonZeroU32;
 
-use super::rng::Rng;
 use super::world::World;
 use tenure_protocol::core::input::LocalWorker;
 use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::member::{MemberState, Members};
-
-/// The source of capacities. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Crowds {
-    rng: Rng,
-    happen: bool,
-}
-
-impl Crowds {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(40));
-        let happen = rng.chance(3_000);
-        Self { rng, happen }
-    }
-}
 
 impl World {
     /// The capacity of a new worker.

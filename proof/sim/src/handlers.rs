@@ -20,6 +20,9 @@ impl World {
                 .violations
                 .push(format!("S2: {key} starts under token {token}, which did not begin it"));
         }
+        if !self.judge.called.insert((key.clone(), token)) {
+            self.judge.violations.push(format!("S7: {key} starts under token {token} once more"));
+        }
         if self.judge.lives.get(&dispatch).is_some_and(|life| life.to.is_some() && !life.tainted)
             && self.holds(id)
         {
@@ -61,7 +64,7 @@ impl World {
         let wrong = match why {
             StopReason::Stopped if !wanted() => "nobody asked for that",
             StopReason::Parked | StopReason::Paused | StopReason::Bounced
-                if !self.steers.wanted(&actor.key) =>
+                if !self.steered.contains(&actor.key) =>
             {
                 "no operator asked for that"
             }

@@ -1,25 +1,9 @@
 //! Operators that hold the pool: in some runs they set and lift the hold now and then. A node that knows of it gives no
 //! worker a job, and nothing moves.
 
-use super::rng::Rng;
 use super::world::World;
 use tenure_protocol::core::call::Call;
 use tenure_protocol::step::{ChangeSettings, SettingChange};
-
-/// The source of holds. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Holds {
-    rng: Rng,
-    happen: bool,
-}
-
-impl Holds {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(48));
-        let happen = rng.chance(3_000);
-        Self { rng, happen }
-    }
-}
 
 impl World {
     fn is_on_hold(&self) -> bool {
@@ -34,13 +18,7 @@ impl World {
             return;
         }
         let stored = self.server.settings();
-        // The pool refuses an operator below its floor.
-        let may_act = |at: &usize| {
-            let node = &self.nodes[*at];
-            node.alive && !node.paused && !node.cut.calls && !self.is_below(*at)
-        };
-        let usable = (0..self.nodes.len()).find(may_act);
-        let (Some(incarnation), Some(at)) = (stored.incarnation, usable) else { return };
+        let (Some(incarnation), Some(at)) = (stored.incarnation, self.some_way_in()) else { return };
         let change = SettingChange {
             name: "hold".to_owned(),
             from: u8::from(on).to_string(),

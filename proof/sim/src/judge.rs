@@ -22,6 +22,8 @@ pub(super) struct Judge {
     pub(super) records: BTreeMap<JobKey, Option<Record>>,
     /// The worker and dispatch of each token that was begun; and the highest token of each key.
     pub(super) begun: BTreeMap<(JobKey, Token), (WorkerId, DispatchId)>,
+    /// The tokens under which a start handler was called.
+    pub(super) called: BTreeSet<(JobKey, Token)>,
     pub(super) top: BTreeMap<JobKey, Token>,
     /// The strikes of each placement, as its worker knows them: a loss of data removes them from the record.
     pub(super) strikes: BTreeMap<(JobKey, Token), u32>,
@@ -99,6 +101,7 @@ impl Judge {
     pub(super) fn may_be_stopped(&mut self, id: &DispatchId) {
         if let Some(life) = self.lives.get_mut(id) {
             life.to_stop = true;
+            life.next_to_stop |= life.to.is_some();
         }
     }
 

@@ -3,7 +3,6 @@
 
 use super::calls::{Reply, Request};
 use super::node::Cut;
-use super::rng::Rng;
 use super::world::World;
 use tenure_protocol::core::call::{Call, Done};
 use tenure_protocol::model::level::{self, TooOld};
@@ -12,29 +11,13 @@ use tenure_protocol::step::{Bootstrap, Bootstrapped, Content, RaiseLevel, Recove
 /// The level of the newest nodes.
 const NEWEST: u32 = level::LOWEST + 1;
 
-/// The source of levels. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Levels {
-    rng: Rng,
-    /// Whether nodes differ. In the other runs all nodes have the lowest level.
-    mixed: bool,
-}
-
-impl Levels {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(32));
-        let mixed = rng.chance(5_000);
-        Self { rng, mixed }
-    }
-}
-
 /// The pool before a step from below its floor, without the streams of nodes: a node may end its own.
 pub(super) type Before = Vec<(String, Content)>;
 
 impl World {
     /// The level of a node that starts now. In a healed world it is the newest.
     pub(super) fn draw_level(&mut self) -> u32 {
-        let older = !self.levels.mixed || !self.healed && self.levels.rng.chance(3_000);
+        let older = !self.levels.happen || !self.healed && self.levels.rng.chance(3_000);
         if older { level::LOWEST } else { NEWEST }
     }
 
@@ -46,7 +29,7 @@ impl World {
 
     /// A user raises the floor now and then.
     pub(super) fn raise_level(&mut self) {
-        if !self.levels.mixed || !self.levels.rng.chance(1_000) {
+        if !self.levels.happen || !self.levels.rng.chance(1_000) {
             return;
         }
         let usable = |at: &usize| {

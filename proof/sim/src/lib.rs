@@ -54,10 +54,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use tenure_protocol::mutation::Mutations;
 
 /// One kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+#[value(rename_all = "verbatim")]
 #[non_exhaustive]
 pub enum Fault {
     /// A node ends at once; another one takes its place, often under the same name.
@@ -74,6 +76,8 @@ pub enum Fault {
     LostReply,
     /// A call is executed twice.
     Doubled,
+    /// A read of a node's streams brings events of its workers again, or once more after those that came since.
+    ReadAgain,
     /// A call arrives long after its caller has given up.
     Delayed,
     /// A node pauses when its `begin` or renewal was executed, and hears of that when it goes on.
@@ -102,32 +106,6 @@ pub enum Fault {
     Wipe,
 }
 
-impl Fault {
-    /// All of them.
-    pub const ALL: [Self; 20] = [
-        Self::Crash,
-        Self::Pause,
-        Self::LongPause,
-        Self::Partition,
-        Self::LostCall,
-        Self::LostReply,
-        Self::Doubled,
-        Self::Delayed,
-        Self::LateAnswer,
-        Self::LateLook,
-        Self::LostMessage,
-        Self::Skew,
-        Self::ClockStep,
-        Self::Unavailable,
-        Self::Full,
-        Self::LostGroup,
-        Self::LostEntry,
-        Self::Restart,
-        Self::Rollback,
-        Self::Wipe,
-    ];
-}
-
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -154,7 +132,7 @@ impl Default for Options {
             steps: 2_000,
             ttl: Duration::from_secs(2),
             keys: 8,
-            faults: Fault::ALL.into_iter().collect(),
+            faults: Fault::value_variants().iter().copied().collect(),
             broken: Mutations::default(),
             trace: false,
         }

@@ -30,6 +30,8 @@ pub(super) struct Life {
     pub(super) returned: bool,
     /// A user has asked for its end.
     pub(super) to_stop: bool,
+    /// A user has asked for its end after it was over. A caller's own id may begin another life before the call arrives.
+    pub(super) next_to_stop: bool,
     /// Its handler may end it by itself.
     pub(super) may_end: bool,
     pub(super) notes: Notes,
@@ -74,6 +76,7 @@ impl Life {
             tainted: false,
             returned: false,
             to_stop: false,
+            next_to_stop: false,
             may_end: false,
             notes: Notes::default(),
             states: States::default(),

@@ -4,24 +4,25 @@
 //! environment, it prints every event. The last line is the sum, as JSON. The exit status is 1 after a violation, and
 //! 2 for invalid arguments.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use tenure_sim::{Fault, Options, Report, run};
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Wanted { seeds, start, mut options } = match Wanted::of(&arguments) {
-        Ok(wanted) => wanted,
-        Err(wrong) => {
-            let faults: Vec<String> = Fault::ALL.iter().map(|fault| format!("{fault:?}")).collect();
-            eprintln!("tenure-sim: {wrong}");
-            eprintln!("usage: tenure-sim [SEEDS [START [STEPS [FAULTS]]]], FAULTS of {}", faults.join(","));
-            return ExitCode::from(2);
-        }
-    };
+    let Wanted { seeds, start, steps, faults } = Wanted::parse();
+    if start.checked_add(seeds).is_none() {
+        let wrong = "there are no seeds beyond START + SEEDS";
+        Wanted::command().error(ErrorKind::ValueValidation, wrong).exit();
+    }
+    let mut options = Options { steps, ..Options::default() };
+    if !faults.is_empty() {
+        options.faults = faults.into_iter().collect();
+    }
     options.trace = seeds == 1 && std::env::var_os("TRACE").is_some();
     let sum = simulate(seeds, start, &options);
     let faults: u64 = sum.faults.values().sum();
@@ -40,40 +41,21 @@ fn main() -> ExitCode {
     if sum.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The parsed arguments.
+/// The pool under simulated time and faults, one run a seed.
+#[derive(Debug, Parser)]
 struct Wanted {
+    /// How many seeds.
+    #[arg(default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
+    /// The first seed.
+    #[arg(default_value_t = 1)]
     start: u64,
-    options: Options,
-}
-
-impl Wanted {
-    /// Parses the arguments. The error says what is wrong with them.
-    fn of(arguments: &[String]) -> Result<Self, String> {
-        let number = |at: usize, name: &str, otherwise: u64| match arguments.get(at) {
-            Some(text) => text.parse().map_err(|_| format!("{name} is a number, and not {text:?}")),
-            None => Ok(otherwise),
-        };
-        let (seeds, start, steps) =
-            (number(0, "SEEDS", 1_000)?, number(1, "START", 1)?, number(2, "STEPS", 2_000)?);
-        if seeds == 0 {
-            return Err("0 seeds show nothing".to_owned());
-        }
-        if start.checked_add(seeds).is_none() {
-            return Err("there are no seeds beyond START + SEEDS".to_owned());
-        }
-        let mut options = Options { steps, ..Options::default() };
-        if let Some(wanted) = arguments.get(3) {
-            let known = |name: &str| Fault::ALL.into_iter().find(|fault| format!("{fault:?}") == name);
-            let chosen =
-                wanted.split(',').map(|name| known(name).ok_or(format!("there is no fault {name:?}")));
-            options.faults = chosen.collect::<Result<BTreeSet<_>, _>>()?;
-        }
-        match arguments.get(4) {
-            Some(more) => Err(format!("{more:?} is too much")),
-            None => Ok(Self { seeds, start, options }),
-        }
-    }
+    /// The steps of each run.
+    #[arg(default_value_t = 2_000)]
+    steps: u64,
+    /// The faults that may happen; all of them by default.
+    #[arg(value_delimiter = ',', num_args = 1)]
+    faults: Vec<Fault>,
 }
 
 #[derive(Default)]

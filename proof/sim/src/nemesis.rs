@@ -31,6 +31,7 @@ fn usual(fault: Fault) -> u64 {
         Fault::Pause | Fault::LostCall | Fault::Skew => 100,
         Fault::LostReply | Fault::Doubled => 150,
         Fault::LostMessage => 500,
+        Fault::ReadAgain => 1_000,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A node of the simulation: a real engine, its leases, its replicas of the maps, and the work of its shell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use tenure_protocol::model::id::{Incarnation, JobKey, NodeName, Token, WorkerId}
 use tenure_protocol::model::member::Members;
 use tenure_protocol::model::settings::{Given, StoredSettings};
 use tenure_protocol::mutation::Mutation;
-use tenure_protocol::step::{Attend, AttestJobs};
+use tenure_protocol::step::{Attend, AttestJobs, WorkerEvent};
+use tenure_steps::EntryId;
 
 /// The directions that are cut between a node and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub(super) struct SimNode {
     pub(super) next_renewal: Time,
     pub(super) progress: Time,
     pub(super) reads: BTreeMap<Role, u64>,
+    /// The events of its workers in its latest reads.
+    pub(super) heard: VecDeque<WorkerEvents>,
     members: Arc<Members>,
     settings: Arc<StoredSettings>,
     pub(super) running: BTreeMap<(WorkerId, JobKey), u64>,
@@ -68,6 +71,9 @@ pub(super) struct SimNode {
     pub(super) attached: bool,
     pub(super) closing: bool,
 }
+
+/// The events of one read, each with its worker and entry.
+pub(super) type WorkerEvents = Vec<(WorkerId, EntryId, WorkerEvent)>;
 
 /// The keys that nodes would draw. They are the same in all runs, so that a seed is a run.
 const KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
@@ -143,6 +149,7 @@ impl World {
             next_renewal: now,
             progress: now,
             reads: BTreeMap::new(),
+            heard: VecDeque::new(),
             members: Arc::default(),
             settings: Arc::default(),
             running: BTreeMap::new(),

@@ -151,6 +151,7 @@ impl World {
                     hash: String::new(),
                     payload,
                     worker: None,
+                    awaited: true,
                 });
             } else if !wanted.exactly && self.rng.chance(3_000) {
                 wanted.stop.push(key);

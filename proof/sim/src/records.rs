@@ -266,7 +266,7 @@ impl Judge {
                 parked: life.parked,
                 hashes: std::mem::take(&mut life.hashes),
                 hash: life.hash.take(),
-                to_stop: ends,
+                to_stop: ends || life.next_to_stop,
                 earlier: life.to,
                 ..Life::new(key, &life.id, life.policy)
             };
@@ -302,7 +302,7 @@ impl Judge {
             (Some(_), _) if step == "update" => return is_updated,
             (Some(_), _) if step == "plan" && is_updated => return !record.plan.is_empty(),
             (None, Queued) if record.plan.is_empty() == (step == "plan") => return false,
-            (None | Some(Queued), Assigned)
+            (None | Some(Queued), Assigned) | (None, Running)
                 if record.token <= top || before.is_some_and(|before| record.token <= before.token) =>
             {
                 violates("S3");
@@ -315,8 +315,10 @@ impl Judge {
             }
             _ => {}
         }
-        let begins =
-            matches!((from, record.state), (None | Some(Queued), Assigned) | (Some(Assigned), Running));
+        let begins = matches!(
+            (from, record.state),
+            (None | Some(Queued), Assigned) | (None | Some(Assigned), Running)
+        );
         if begins && !is_member {
             violates("S9");
         }

@@ -4,6 +4,22 @@
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
+/// What happens in some runs only. It draws from a stream of its own, so that other draws do not depend on it.
+#[derive(Debug)]
+pub(super) struct Habit {
+    pub(super) rng: Rng,
+    pub(super) happen: bool,
+}
+
+impl Habit {
+    /// The stream is the seed's, turned by so many bits. The share is that of the runs in which it happens, of 10,000.
+    pub(super) fn of(seed: u64, turned: u32, share: u64) -> Self {
+        let mut rng = Rng::new(!seed.rotate_left(turned));
+        let happen = rng.chance(share);
+        Self { rng, happen }
+    }
+}
+
 impl Rng {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0x9e37_79b9_7f4a_7c15)

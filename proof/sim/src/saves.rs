@@ -7,28 +7,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::judge::Judge;
-use super::rng::Rng;
 use super::world::{Event, MS, World};
 use tenure_protocol::core::call::{Call, Done};
 use tenure_protocol::core::input::HandlerEvent;
 use tenure_protocol::model::id::{DispatchId, JobKey, Token, WorkerId};
 use tenure_protocol::model::record::Record;
 use tenure_protocol::step::{Checkpoint, ReleaseItem, ReleaseReply, Save, SaveReply};
-
-/// The source of checkpoints. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Saves {
-    rng: Rng,
-    happen: bool,
-}
-
-impl Saves {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(8));
-        let happen = rng.chance(7_000);
-        Self { rng, happen }
-    }
-}
 
 /// A checkpoint: the token under which it was given, and its number.
 pub(super) type Version = (Token, u64);

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::node::nanos;
-use super::rng::Rng;
 use super::world::{MS, World};
 use tenure_protocol::core::input::{HandlerEvent, Input};
 use tenure_protocol::core::time::Time;
@@ -12,27 +11,6 @@ use tenure_protocol::model::wire::ProgressTimeout;
 
 /// How late a handler may end, for the delays of events and the rates of clocks.
 const LATE: u64 = 1_000 * MS;
-
-/// The source of stalls. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Stalls {
-    rng: Rng,
-    happen: bool,
-}
-
-impl Stalls {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(16));
-        let happen = rng.chance(4_000);
-        Self { rng, happen }
-    }
-
-    /// The progress timeout of the job with this body, the same whenever that is sent.
-    pub(super) fn timeout(&self, body: u64) -> Option<ProgressTimeout> {
-        let timed = self.happen && body.is_multiple_of(2);
-        timed.then(|| Duration::from_millis(500 + 500 * (body % 3))).and_then(ProgressTimeout::new)
-    }
-}
 
 /// The progress of one handler.
 #[derive(Debug)]
@@ -47,6 +25,12 @@ pub(super) struct Progress {
 }
 
 impl World {
+    /// The progress timeout of the job with this body, the same whenever that is sent.
+    pub(super) fn progress_timeout(&self, body: u64) -> Option<ProgressTimeout> {
+        let timed = self.stalls.happen && body.is_multiple_of(2);
+        timed.then(|| Duration::from_millis(500 + 500 * (body % 3))).and_then(ProgressTimeout::new)
+    }
+
     /// The progress of a handler that is called now.
     pub(super) fn draw_progress(&mut self, timeout: Option<ProgressTimeout>, at: usize) -> Option<Progress> {
         let hangs = !self.healed && self.stalls.rng.chance(4_000);

@@ -1,10 +1,8 @@
 //! Operators that park, pause, resume, bounce, restart and retry single jobs: in some runs they do so now and then. A user
 //! who is told that it was done finds it done, and no run is ended that nobody wanted to end.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::rng::Rng;
 use super::users::Ask;
 use super::world::World;
 use tenure_protocol::core::input::Command;
@@ -13,39 +11,13 @@ use tenure_protocol::model::paused::Paused;
 use tenure_protocol::model::record::{JobState, Record};
 use tenure_protocol::step::Way;
 
-/// The source of steers. It is their own, so that other draws do not depend on them.
-#[derive(Debug)]
-pub(super) struct Steers {
-    rng: Rng,
-    happen: bool,
-    /// The keys whose jobs somebody wanted to end where they run.
-    wanted: BTreeSet<JobKey>,
-}
-
-impl Steers {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut rng = Rng::new(!seed.rotate_left(48));
-        let happen = rng.chance(3_000);
-        Self { rng, happen, wanted: BTreeSet::new() }
-    }
-
-    /// Somebody wanted a job of the key to end where it runs.
-    pub(super) fn wanted(&self, key: &JobKey) -> bool {
-        self.wanted.contains(key)
-    }
-}
-
 impl World {
     /// An operator wants something of a job. In a healed world all that is parked by then stays so.
     pub(super) fn steer(&mut self) {
         if !self.steers.happen || self.healed || !self.steers.rng.chance(1_500) {
             return;
         }
-        let may_ask = |at: &usize| {
-            let node = &self.nodes[*at];
-            node.alive && !node.paused && node.attached && !node.closing
-        };
-        let usable: Vec<usize> = (0..self.nodes.len()).filter(may_ask).collect();
+        let usable = self.usable();
         if self.steers.rng.chance(500) {
             return self.steer_moves(&usable);
         }
@@ -67,7 +39,7 @@ impl World {
             _ => Way::Now,
         };
         if !matches!(way, Way::Now | Way::Resume) {
-            self.steers.wanted.insert(key.clone());
+            self.steered.insert(key.clone());
         }
         let deadline = self.local(at) + Duration::from_millis(self.steers.rng.between(500, 8_000));
         let what = Ask::Steer { key: key.clone(), way, run };

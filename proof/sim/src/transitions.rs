@@ -10,8 +10,10 @@ type Transition = (Option<JobState>, Option<JobState>, &'static [&'static str]);
 const TRANSITIONS: &[Transition] = &[
     (None, Some(Queued), &["dispatch", "notify_or_start", "plan"]),
     (None, Some(Assigned), &["dispatch", "notify_or_start"]),
+    (None, Some(Running), &["dispatch", "notify_or_start"]),
     (Some(Queued), Some(Queued), &["release", "reap", "sweep", "started", "attend", "steer"]),
     (Some(Queued), Some(Assigned), &["route"]),
+    (Some(Queued), Some(Running), &["route"]),
     (Some(Queued), Some(Parked), &["steer"]),
     (Some(Queued), None, &["stop", "plan", "shutdown"]),
     (Some(Assigned), Some(Running), &["begin"]),

@@ -153,11 +153,7 @@ impl World {
     }
 
     fn give_another(&mut self, key: JobKey) {
-        let may_ask = |at: &usize| {
-            let node = &self.nodes[*at];
-            node.alive && !node.paused && node.attached && !node.closing
-        };
-        let usable: Vec<usize> = (0..self.nodes.len()).filter(may_ask).collect();
+        let usable = self.usable();
         let Some(at) = self.updates.rng.pick(&usable) else { return };
         let Some(present) = self.server.payload_of(&key) else { return };
         let Ok(present) = wire::open(&present) else { return };

@@ -126,14 +126,28 @@ impl World {
         self.local(at) + Duration::from_millis(ms)
     }
 
+    /// A user can make requests of the node.
+    pub(super) fn is_usable(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        node.alive && !node.paused && node.attached && !node.closing
+    }
+
+    pub(super) fn usable(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|&at| self.is_usable(at)).collect()
+    }
+
+    /// A node over which an operator can act. The pool refuses one below its floor.
+    pub(super) fn some_way_in(&self) -> Option<usize> {
+        let leads = |at: &usize| {
+            let node = &self.nodes[*at];
+            node.alive && !node.paused && !node.cut.calls && !self.is_below(*at)
+        };
+        (0..self.nodes.len()).find(leads)
+    }
+
     /// A user makes a request.
     pub(super) fn use_pool(&mut self) {
-        let usable: Vec<usize> = (0..self.nodes.len())
-            .filter(|&at| {
-                let node = &self.nodes[at];
-                node.alive && !node.paused && node.attached && !node.closing
-            })
-            .collect();
+        let usable = self.usable();
         let Some(at) = self.rng.pick(&usable) else {
             self.staff();
             return;
@@ -294,11 +308,8 @@ impl World {
 
     /// A user asks for the end of the pool while faults happen.
     pub(super) fn shut_down(&mut self) {
-        let usable = |at: &usize| {
-            let node = &self.nodes[*at];
-            node.alive && !node.paused && node.attached && !node.closing && !self.is_below(*at)
-        };
-        let usable: Vec<usize> = (0..self.nodes.len()).filter(usable).collect();
+        let mut usable = self.usable();
+        usable.retain(|&at| !self.is_below(at));
         let Some(at) = self.rng.pick(&usable) else { return };
         self.closing = true;
         self.ask_for_the_end(at);

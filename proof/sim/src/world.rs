@@ -8,24 +8,17 @@ use super::actor::Actor;
 use super::askers::Askers;
 use super::callers::{Own, SLACK};
 use super::calls::Flight;
-use super::cordons::Cordons;
-use super::crowds::Crowds;
-use super::holds::Holds;
 use super::judge::Judge;
-use super::levels::Levels;
 use super::nemesis::Rates;
 use super::node::{SimNode, nanos};
 use super::planner::Wishes;
-use super::rng::Rng;
-use super::saves::Saves;
-use super::stalls::Stalls;
-use super::steers::Steers;
+use super::rng::{Habit, Rng};
 use super::updates::Updates;
 use super::{Fault, Options, Report};
 use tenure_protocol::core::input::{Input, LocalSchedule, ReplyTo};
 use tenure_protocol::memory::{OnMemory, Server, Snapshot};
 use tenure_protocol::model::id::Incarnation;
-use tenure_protocol::model::id::NodeName;
+use tenure_protocol::model::id::{JobKey, NodeName};
 use tenure_protocol::model::member::Members;
 use tenure_protocol::model::settings::{Settings, StoredSettings};
 use tenure_protocol::step::Result;
@@ -93,16 +86,18 @@ pub(super) struct World {
     pub(super) settings: Settings,
     pub(super) rng: Rng,
     pub(super) rates: Rates,
-    pub(super) levels: Levels,
-    pub(super) stalls: Stalls,
-    pub(super) saves: Saves,
-    pub(super) holds: Holds,
-    pub(super) cordons: Cordons,
-    pub(super) crowds: Crowds,
+    pub(super) levels: Habit,
+    pub(super) stalls: Habit,
+    pub(super) saves: Habit,
+    pub(super) holds: Habit,
+    pub(super) cordons: Habit,
+    pub(super) crowds: Habit,
     pub(super) updates: Updates,
     pub(super) wishes: Wishes,
     pub(super) askers: Askers,
-    pub(super) steers: Steers,
+    pub(super) steers: Habit,
+    /// The keys whose jobs an operator wanted to end where they run.
+    pub(super) steered: BTreeSet<JobKey>,
     queue: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
     /// The server's clock, ms. It moves with each event.
@@ -164,16 +159,17 @@ impl World {
             settings,
             rng,
             rates,
-            levels: Levels::of(seed),
-            stalls: Stalls::of(seed),
-            saves: Saves::of(seed),
-            holds: Holds::of(seed),
-            cordons: Cordons::of(seed),
-            crowds: Crowds::of(seed),
+            levels: Habit::of(seed, 32, 5_000),
+            stalls: Habit::of(seed, 16, 4_000),
+            saves: Habit::of(seed, 8, 7_000),
+            holds: Habit::of(seed, 48, 3_000),
+            cordons: Habit::of(seed, 24, 3_000),
+            crowds: Habit::of(seed, 40, 3_000),
             updates,
             wishes,
             askers: Askers::of(seed),
-            steers: Steers::of(seed),
+            steers: Habit::of(seed, 48, 3_000),
+            steered: BTreeSet::new(),
             queue: BTreeMap::new(),
             scheduled: 0,
             server_now: EPOCH_MS,

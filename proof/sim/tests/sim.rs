@@ -55,7 +55,7 @@ fn a_job_that_came_again_and_has_left_is_not_taken_back() {
 fn every_kind_of_fault_happens() {
     let happened: std::collections::BTreeSet<Fault> =
         (1..=40).flat_map(|seed| run(seed, &short()).faults.into_keys()).collect();
-    assert_eq!(happened, Fault::ALL.into_iter().collect());
+    assert_eq!(happened, Options::default().faults);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn caught_under(options: Options, mutation: Mutation, from: u64, properties: &[&
 fn noticed(mutation: Mutation, property: &str) -> Option<u64> {
     let whole = Options { steps: 400, ..Options::default() };
     let broken = Options { broken: Mutations::of([mutation]), ..whole.clone() };
-    (1..=80).find(|&seed| {
+    (1..=200).find(|&seed| {
         let violations = run(seed, &broken).violations;
         violations.iter().any(|found| found.starts_with(property)) && run(seed, &whole).violations.is_empty()
     })
@@ -132,105 +132,36 @@ fn a_worker_that_does_not_fence_itself_is_caught() {
     assert!(!report.trace.is_empty(), "a run that fails shows how it came to that");
 }
 
-#[test]
-fn a_begin_that_checks_nothing_is_caught() {
-    assert!(caught(Mutation::BeginUnchecked, 4, &["S1", "S2", "S7", "S10"]).is_some(), "no seed has seen it");
+/// A test for each row: from this seed on, a pool that is broken in this way violates one of these properties.
+macro_rules! catches {
+    ($($name:ident: $mutation:ident, $from:literal, $properties:expr;)*) => {
+        $(#[test] fn $name() {
+            assert!(caught(Mutation::$mutation, $from, &$properties).is_some(), "no seed has seen it");
+        })*
+    };
 }
 
-#[test]
-fn a_worker_that_hides_its_ended_jobs_after_a_loss_is_caught() {
-    assert!(caught(Mutation::JournalNotSent, 180, &["S5"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_last_word_before_all_jobs_are_attested_is_caught() {
-    assert!(caught(Mutation::AttendBeforeAttested, 12, &["S2"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_recovery_that_does_not_end_is_caught() {
-    let stuck = ["liveness: the pool is in phase R"];
-    assert!(caught(Mutation::RecoveryStays, 2, &stuck).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_fenced_worker_that_says_what_it_runs_is_caught() {
-    assert!(caught(Mutation::FencedAttests, 16, &["S9"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_observer_that_counts_from_before_the_reply_is_caught() {
-    assert!(caught(Mutation::FirstSeenBeforeReply, 658, &["S1", "S2"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_step_from_below_the_floor_is_caught() {
-    assert!(caught(Mutation::FloorUnchecked, 2, &["S13"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_floor_that_rises_above_a_member_is_caught() {
-    assert!(caught(Mutation::FloorPassesMembers, 6, &["S13"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_recovery_that_forgets_the_floor_is_caught() {
-    assert!(caught(Mutation::FloorForgotten, 725, &["S13"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn records_at_which_nobody_looks_are_caught() {
-    assert!(caught(Mutation::NeverInspects, 13, &["liveness"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_handler_that_hangs_for_ever_is_caught() {
-    assert!(caught(Mutation::StalledStays, 28, &["L11"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_hold_that_is_passed_over_is_caught() {
-    assert!(caught(Mutation::HoldPassedOver, 6, &["hold"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_cordon_that_is_passed_over_is_caught() {
-    assert!(caught(Mutation::CordonPassedOver, 3, &["cordon"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn a_worker_that_takes_more_than_its_capacity_is_caught() {
-    assert!(caught(Mutation::CapacityPassedOver, 13, &["capacity"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_owner_that_goes_by_no_update_is_caught() {
-    assert!(caught(Mutation::UpdateUnheard, 118, &["liveness: L10"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_ask_that_comes_to_its_handler_twice_is_caught() {
-    assert!(caught(Mutation::AsksUnremembered, 3, &["S14"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_ask_that_goes_to_two_owners_is_caught() {
-    assert!(caught(Mutation::DoubtfulAskSentAgain, 6, &["S14"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_ask_under_a_dead_token_is_caught() {
-    assert!(caught(Mutation::AskUnderAnyToken, 13, &["S14"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_answer_of_a_former_owner_is_caught() {
-    assert!(caught(Mutation::RepliesUnfenced, 3, &["S14"]).is_some(), "no seed has seen it");
-}
-
-#[test]
-fn an_ask_before_earlier_notifications_is_caught() {
-    assert!(caught(Mutation::AsksBeforeNotes, 1, &["S16"]).is_some(), "no seed has seen it");
+catches! {
+    a_begin_that_checks_nothing_is_caught: BeginUnchecked, 4, ["S1", "S2", "S7", "S10"];
+    a_worker_that_hides_its_ended_jobs_after_a_loss_is_caught: JournalNotSent, 180, ["S5"];
+    a_last_word_before_all_jobs_are_attested_is_caught: AttendBeforeAttested, 12, ["S2"];
+    a_recovery_that_does_not_end_is_caught: RecoveryStays, 2, ["liveness: the pool is in phase R"];
+    a_fenced_worker_that_says_what_it_runs_is_caught: FencedAttests, 16, ["S9"];
+    an_observer_that_counts_from_before_the_reply_is_caught: FirstSeenBeforeReply, 658, ["S1", "S2"];
+    a_step_from_below_the_floor_is_caught: FloorUnchecked, 2, ["S13"];
+    a_floor_that_rises_above_a_member_is_caught: FloorPassesMembers, 6, ["S13"];
+    a_recovery_that_forgets_the_floor_is_caught: FloorForgotten, 725, ["S13"];
+    records_at_which_nobody_looks_are_caught: NeverInspects, 13, ["liveness"];
+    a_handler_that_hangs_for_ever_is_caught: StalledStays, 28, ["L11"];
+    a_hold_that_is_passed_over_is_caught: HoldPassedOver, 6, ["hold"];
+    a_cordon_that_is_passed_over_is_caught: CordonPassedOver, 3, ["cordon"];
+    a_worker_that_takes_more_than_its_capacity_is_caught: CapacityPassedOver, 13, ["capacity"];
+    an_owner_that_goes_by_no_update_is_caught: UpdateUnheard, 118, ["liveness: L10"];
+    an_ask_that_comes_to_its_handler_twice_is_caught: AsksUnremembered, 3, ["S14"];
+    an_ask_that_goes_to_two_owners_is_caught: DoubtfulAskSentAgain, 6, ["S14"];
+    an_ask_under_a_dead_token_is_caught: AskUnderAnyToken, 13, ["S14"];
+    an_answer_of_a_former_owner_is_caught: RepliesUnfenced, 3, ["S14"];
+    an_ask_before_earlier_notifications_is_caught: AsksBeforeNotes, 1, ["S16"];
 }
 
 #[test]
@@ -241,12 +172,11 @@ fn an_ask_that_a_drain_leaves_unknown_is_caught() {
 }
 
 /// Commands of Redis, and no scripts.
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 9] = [
     "survey",
     "pool_state",
     "server_time",
     "node_events",
-    "oldest_worker_event",
     "tell",
     "heartbeats",
     "pool_events",

@@ -24,13 +24,13 @@ const THREADS: usize = 4;
 pub struct Mutant {
     /// The promise as it reads when it is broken.
     pub what: &'static str,
-    /// The file of the script, in the folder of scripts.
+    /// The script: its name, or its file in the folder of scripts.
     pub file: &'static str,
-    /// The original text, which occurs there once.
+    /// The original text.
     pub from: &'static str,
     /// Its replacement.
     pub to: &'static str,
-    /// The test that notices, by its full name.
+    /// The test or scenario that notices, by its full name.
     pub caught_by: &'static str,
 }
 
@@ -65,6 +65,21 @@ impl Trial {
             Ok(true) => Self::TakesTooLong,
         }
     }
+}
+
+/// Prints a line past the harness, which hides the output of passing tests.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Panics of [`Trial`]s are expected: nothing reports them from now on.
+pub fn hush() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() != Some("mutant") {
+            report(panic);
+        }
+    }));
 }
 
 /// The mutants that no test has noticed.
@@ -118,8 +133,7 @@ pub fn check(scripts: impl AsRef<Path>, table: &[Mutant]) {
             let noticed = noticed.unwrap_or_else(|why| panic!("{}: {why}", mutant.what));
             let names =
                 noticed.as_deref().map_or_else(|| "TOOK TOO LONG".to_owned(), |names| names.join(" "));
-            // Bypasses the harness, which hides the output of a passing test.
-            let _ = writeln!(std::io::stdout(), "{:<60} {names}", mutant.what);
+            say(&format!("{:<60} {names}", mutant.what));
             if noticed.as_ref().is_none_or(Vec::is_empty) {
                 missed.add(mutant.what, noticed.is_none());
             }

@@ -66,6 +66,8 @@ struct Aside<T> {
 #[derive(Debug)]
 pub(super) struct Batcher<T> {
     queue: VecDeque<T>,
+    /// Until then the items may wait for others to fill a call.
+    fills_until: Option<Time>,
     busy: bool,
     /// The call in flight was abandoned.
     void: bool,
@@ -81,6 +83,7 @@ impl<T> Default for Batcher<T> {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
+            fills_until: None,
             busy: false,
             void: false,
             retry_at: None,
@@ -94,7 +97,32 @@ impl<T> Default for Batcher<T> {
 
 impl<T> Batcher<T> {
     pub(super) fn push(&mut self, item: T) {
+        self.fills_until = None;
         self.queue.push_back(item);
+    }
+
+    /// An item for which nobody waits. It goes with the next one that does not wait, or when a call is full, at this time at
+    /// the latest.
+    pub(super) fn push_late(&mut self, item: T, at: Time) {
+        if self.queue.is_empty() {
+            self.fills_until = Some(at);
+        }
+        self.queue.push_back(item);
+    }
+
+    /// The items wait no longer for others.
+    pub(super) fn hurry(&mut self) {
+        self.fills_until = None;
+    }
+
+    /// Items wait that wait for no others.
+    pub(super) fn has_due(&self, now: Time) -> bool {
+        !self.queue.is_empty() && self.fills_until().is_none_or(|at| now >= at)
+    }
+
+    /// Until when the items wait for others.
+    fn fills_until(&self) -> Option<Time> {
+        self.fills_until.filter(|_| self.queue.len() < self.width.most())
     }
 
     /// The next batch, if no call is in flight and no retry is pending. The batcher is then busy until
@@ -118,7 +146,7 @@ impl<T> Batcher<T> {
     #[cold]
     fn again(&mut self, now: Time) -> Option<Vec<T>> {
         let next = self.aside.iter().position(|aside| now >= aside.at)?;
-        if (self.alone.is_some() && !self.queue.is_empty()) || !self.occupy(now) {
+        if (self.alone.is_some() && self.has_due(now)) || !self.occupy(now) {
             return None;
         }
         let Aside { item, pause, .. } = self.aside.remove(next);
@@ -134,10 +162,10 @@ impl<T> Batcher<T> {
         most_bytes: usize,
         bytes: impl Fn(&T) -> usize,
     ) -> Option<Vec<T>> {
-        if self.queue.is_empty() || !self.occupy(now) {
+        if !self.has_due(now) || !self.occupy(now) {
             return None;
         }
-        self.alone = None;
+        (self.alone, self.fills_until) = (None, None);
         let mut total = 0;
         let mut count = 0;
         for item in self.queue.iter().take(most.min(self.width.most())) {
@@ -225,6 +253,7 @@ impl<T> Batcher<T> {
     }
 
     fn put_first(&mut self, items: Vec<T>) {
+        self.fills_until = None;
         for item in items.into_iter().rev() {
             self.queue.push_front(item);
         }
@@ -286,6 +315,11 @@ impl<T> Batcher<T> {
         self.queue.is_empty() && self.aside.is_empty()
     }
 
+    /// Items wait that the next call names, but for those that were set aside.
+    pub(super) fn has_next(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// No item waits and no call is in flight.
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && self.is_empty()
@@ -304,7 +338,8 @@ impl<T> Batcher<T> {
 
     #[cold]
     fn next(&self) -> Option<Time> {
-        let queue = if self.queue.is_empty() { None } else { self.resumes_at() };
+        let fills = self.fills_until().max(self.resumes_at());
+        let queue = if self.queue.is_empty() { None } else { fills };
         let aside = self.aside.iter().map(|aside| aside.at).min();
         earliest(queue, aside.map(|at| at.max(self.retry_at.unwrap_or_default())))
     }
@@ -316,144 +351,4 @@ impl<T> Batcher<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn items_that_arrive_during_a_call_are_the_next_batch() {
-        let mut batcher = Batcher::default();
-        batcher.push(1);
-        assert_eq!(batcher.batch(Time(0), |_| 1), Some(vec![1]));
-        batcher.push(2);
-        batcher.push(3);
-        assert_eq!(batcher.batch(Time(0), |_| 1), None);
-        batcher.answered();
-        assert_eq!(batcher.batch(Time(0), |_| 1), Some(vec![2, 3]));
-    }
-
-    #[test]
-    fn an_unanswered_batch_goes_first_again_after_a_growing_pause() {
-        let mut batcher = Batcher::default();
-        batcher.push(1);
-        let batch = batcher.batch(Time(0), |_| 1).unwrap_or_default();
-        batcher.push(2);
-        batcher.put_back(Time(0), batch);
-        assert_eq!(batcher.batch(Time(0), |_| 1), None);
-        let at = batcher.deadline().unwrap_or_default();
-        assert_eq!(at, Time(0) + RETRY_MIN);
-        assert_eq!(batcher.batch(at, |_| 1), Some(vec![1, 2]));
-        batcher.put_back(at, vec![1, 2]);
-        assert_eq!(batcher.deadline(), Some(at + RETRY_MIN * 2));
-    }
-
-    fn damaged() -> StoreError {
-        StoreError::Damaged(tenure_steps::Failure::new(std::fmt::Error))
-    }
-
-    /// Answers batches until none is due: those with a bad item fail. Returns the items that got through.
-    fn carried_out(
-        batcher: &mut Batcher<u32>,
-        now: &mut Time,
-        is_bad: impl Fn(u32) -> bool,
-    ) -> (Vec<u32>, usize) {
-        let (mut done, mut calls) = (Vec::new(), 0);
-        loop {
-            let Some(batch) = batcher.batch(*now, |_| 1) else {
-                match batcher.deadline().filter(|_| !batcher.is_free()) {
-                    Some(at) => *now = at,
-                    None => return (done, calls),
-                }
-                continue;
-            };
-            calls += 1;
-            if batch.iter().any(|item| is_bad(*item)) {
-                let whole = batch.len();
-                batcher.failed(*now, batch, whole, &damaged());
-            } else {
-                done.extend(batch);
-                batcher.answered();
-            }
-        }
-    }
-
-    #[test]
-    fn a_bad_item_is_found_by_halves_and_delays_only_itself() {
-        for bad in [0, 77, 127, 299] {
-            let mut batcher = Batcher::default();
-            (0..300).for_each(|item| batcher.push(item));
-            let mut now = Time(0);
-            let (mut done, calls) = carried_out(&mut batcher, &mut now, |item| item == bad);
-            done.sort_unstable();
-            assert_eq!(done, (0..300).filter(|item| *item != bad).collect::<Vec<_>>());
-            assert!(calls <= 40, "{calls} calls");
-            assert!(now.since(Time(0)) < ASIDE_MIN, "{now:?}");
-            assert_eq!((batcher.len(), batcher.is_idle(), batcher.is_free()), (1, false, true));
-        }
-    }
-
-    #[test]
-    fn items_keep_their_order_around_a_bad_one() {
-        let mut batcher = Batcher::default();
-        (0..128).for_each(|item| batcher.push(item));
-        let (done, _) = carried_out(&mut batcher, &mut Time(0), |item| item == 50);
-        assert!(done.is_sorted(), "{done:?}");
-    }
-
-    #[test]
-    fn items_set_aside_are_tried_alone_after_growing_pauses() {
-        let mut batcher = Batcher::default();
-        batcher.push(1);
-        let (mut now, mut pauses) = (Time(0), Vec::new());
-        for round in 0..6 {
-            let batch = batcher.batch(now, |_| 1).unwrap_or_default();
-            assert_eq!(batch, [1]);
-            assert_eq!(batcher.failed(now, batch, 1, &damaged()), round == 0, "it is news once");
-            batcher.push(2);
-            batcher.push(3);
-            now = batcher.deadline().unwrap_or_default();
-            assert_eq!(batcher.batch(now, |_| 1), Some(vec![2, 3]), "the others do not wait");
-            batcher.answered();
-            let at = batcher.deadline().unwrap_or_default();
-            pauses.push(at.since(now) + RETRY_MIN);
-            now = at;
-        }
-        assert_eq!(pauses, [1, 2, 4, 8, 10, 10].map(Duration::from_secs));
-    }
-
-    #[test]
-    fn one_that_gets_through_has_all_others_tried() {
-        let mut batcher = Batcher::default();
-        (0..4).for_each(|item| batcher.push(item));
-        let mut now = Time(0);
-        assert!(carried_out(&mut batcher, &mut now, |_| true).0.is_empty());
-        now = batcher.deadline().unwrap_or_default();
-        let (mut done, calls) = carried_out(&mut batcher, &mut now, |_| false);
-        done.sort_unstable();
-        assert_eq!((done, calls), (vec![0, 1, 2, 3], 4));
-        assert!(batcher.is_idle());
-    }
-
-    #[test]
-    fn an_error_that_is_of_no_item_halves_nothing() {
-        let mut batcher = Batcher::default();
-        (0..4).for_each(|item| batcher.push(item));
-        let error = StoreError::Unusable(tenure_steps::Failure::new(std::fmt::Error));
-        let batch = batcher.batch(Time(0), |_| 1).unwrap_or_default();
-        assert!(batcher.failed(Time(0), batch, 4, &error));
-        let at = batcher.deadline().unwrap_or_default();
-        assert_eq!(batcher.batch(at, |_| 1), Some(vec![0, 1, 2, 3]));
-    }
-
-    #[test]
-    fn batches_keep_to_the_bounds_of_a_step() {
-        let mut batcher = Batcher::default();
-        for i in 0..300 {
-            batcher.push(i);
-        }
-        assert_eq!(batcher.batch(Time(0), |_| 1).map(|b| b.len()), Some(BATCH_MAX));
-        batcher.answered();
-        assert_eq!(batcher.batch(Time(0), |_| BATCH_BYTES / 2).map(|b| b.len()), Some(2));
-        batcher.answered();
-        assert_eq!(batcher.batch(Time(0), |_| BATCH_BYTES * 2).map(|b| b.len()), Some(1));
-    }
-}
+mod tests;

@@ -93,6 +93,8 @@ pub struct NewJob {
     pub id: DispatchId,
     pub payload: Opened,
     pub attempts: u32,
+    /// No worker has had it before.
+    pub is_first: bool,
     pub created_ms: u64,
     pub begun_ms: u64,
     /// The state that the job's former owner has left.

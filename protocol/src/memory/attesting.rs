@@ -376,6 +376,9 @@ impl State {
         if record.state == JobState::Stopping {
             self.drop_job(key, &record, now, "stopped");
         } else {
+            if record.state == JobState::Running {
+                self.confirm(&mut record);
+            }
             self.forgive(&mut record, now);
             record.set_why(Cause::Missing);
             if self.broken.has(Mutation::AttendMints) {

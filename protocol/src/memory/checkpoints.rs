@@ -2,7 +2,7 @@
 
 use super::state::{State, Stored};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
-use crate::model::record::JobState;
+use crate::model::record::{Begun, JobState};
 use crate::mutation::Mutation;
 use crate::step::{Checkpoint, Refusal, SaveItem, SaveReply};
 
@@ -48,6 +48,12 @@ impl State {
         }
         if bytes.len() as u64 > self.limit("checkpoint_max") {
             return SaveReply::TooLong;
+        }
+        if let Some(mut record) = self.record(key).cloned().filter(|record| record.begun == Begun::Never)
+            && !self.broken.has(Mutation::SaveLeavesUnbegun)
+        {
+            self.confirm(&mut record);
+            self.write(key, record);
         }
         let kept = Checkpoint { token: *given, number: *number, at: now, bytes: bytes.clone() };
         self.checkpoints.insert(key.clone(), kept);

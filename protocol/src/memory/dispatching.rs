@@ -10,18 +10,22 @@ use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerI
 use crate::model::record::{Begun, JobState, Record};
 use crate::mutation::Mutation;
 use crate::step::{
-    DispatchItem, DispatchReply, JobsPage, Lookup, NotifyItem, NotifyOrStartItem, NotifyOrStartReply,
-    NotifyReply, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
+    BegunJob, DispatchItem, DispatchReply, Granted, GrantedJob, JobsPage, Lookup, NotifyItem,
+    NotifyOrStartItem, NotifyOrStartReply, NotifyReply, Outcome, Refusal, RouteReply, Turn, WorkerEvent,
 };
 
 /// How long a job waits for a first live worker before its event is repeated, ms.
 pub(super) const NO_WORKER_RETRY: u64 = 30_000;
+
+/// The most bytes of payloads and checkpoints in the news of one grant.
+const GRANT_BYTES: usize = 64 << 10;
 
 /// The jobs that one call assigns.
 #[derive(Default)]
 struct Assignment {
     token: Option<Token>,
     starts: BTreeMap<WorkerId, Vec<JobKey>>,
+    grants: BTreeMap<WorkerId, Granted>,
 }
 
 /// The jobs that one call accepts.
@@ -73,6 +77,7 @@ impl State {
         let (mut acceptance, mut events) = (Acceptance::default(), BTreeMap::new());
         let mut replies = Vec::with_capacity(items.len());
         for NotifyOrStartItem { start, guess, body } in items {
+            let start = &DispatchItem { awaited: false, ..start.clone() };
             let (key, guess, body) = (start.key.clone(), *guess, body.clone());
             replies.push(match self.refuse_dispatch(now, spent, start) {
                 _ if start.id.caller_id().is_some() => NotifyOrStartReply::Bad,
@@ -138,9 +143,61 @@ impl State {
             self.remembered.insert(caller.to_owned(), remembered);
         }
         match item.worker.filter(|_| places) {
-            Some(worker) => self.assign(now, &mut acceptance.assignment, key, worker),
+            Some(worker) => self.place(now, &mut acceptance.assignment, (key, item.awaited), worker),
             None => acceptance.queued.push((key.clone(), 0)),
         }
+    }
+
+    /// Gives a queued job to the worker: grants the job if the worker may start it on reading the news, else assigns it.
+    fn place(
+        &mut self,
+        now: u64,
+        assignment: &mut Assignment,
+        (key, awaited): (&JobKey, bool),
+        worker: WorkerId,
+    ) {
+        let Some(record) = self.record(key).cloned() else { return };
+        let job = self.with_belongings(key, record);
+        if self.may_grant(key, &job, assignment.grants.get(&worker)) {
+            self.grant(now, assignment, worker, GrantedJob { key: key.clone(), awaited, job });
+        } else {
+            self.assign(now, assignment, key, worker);
+        }
+    }
+
+    /// Whether a worker may start this queued job without asking. No run of the job has failed or was lost. No checkpoint is
+    /// left of a former job of its key. The bytes of the job fit into the news.
+    fn may_grant(&self, key: &JobKey, job: &BegunJob, granted: Option<&Granted>) -> bool {
+        let beside: usize = granted.map_or(0, |granted| granted.jobs.iter().map(|of| of.job.bytes()).sum());
+        let has_strays = job.record.begun == Begun::Never && self.checkpoints.contains_key(key);
+        let most = self.limit("grant_max");
+        most > 0
+            && job.record.attempts == 0
+            && job.bytes() as u64 <= most
+            && beside + job.bytes() <= GRANT_BYTES
+            && (!has_strays || self.broken.has(Mutation::GrantOverStrays))
+    }
+
+    /// Gives a queued job to the worker, which may start it on reading the news.
+    fn grant(&mut self, now: u64, assignment: &mut Assignment, worker: WorkerId, mut granted: GrantedJob) {
+        let token = self.token_of(assignment);
+        let GrantedJob { key, job, .. } = &mut granted;
+        job.record.state = JobState::Running;
+        (job.record.owner, job.record.token) = (Some(worker), token);
+        (job.record.attempts, job.record.since) = (job.record.attempts + 1, now);
+        self.write(key, job.record.clone());
+        self.own(worker, key.clone());
+        self.queue.remove(key);
+        let incarnation = self.meta.incarnation.unwrap_or_default();
+        let entry = Granted { token, incarnation, jobs: Vec::new() };
+        assignment.grants.entry(worker).or_insert(entry).jobs.push(granted);
+    }
+
+    /// The token that all jobs of the call share.
+    fn token_of(&mut self, assignment: &mut Assignment) -> Token {
+        let again = self.broken.has(Mutation::TokenAssignedAgain);
+        let mint = || Token(if again { self.meta.token } else { self.mint() });
+        *assignment.token.get_or_insert_with(mint)
     }
 
     /// Tells routers and workers of new jobs.
@@ -151,7 +208,7 @@ impl State {
 
     /// The answer for a job that is not new. `None` if the caller accepts it now. `spent`: this call may not mint.
     fn refuse_dispatch(&self, now: u64, spent: bool, item: &DispatchItem) -> Option<DispatchReply> {
-        let DispatchItem { key, id, not_after, hash, payload, worker: _ } = item;
+        let DispatchItem { key, id, not_after, hash, payload, .. } = item;
         if payload.len() as u64 > self.limit("payload_max") {
             return Some(DispatchReply::Bad);
         }
@@ -220,7 +277,7 @@ impl State {
                     RouteReply::Waiting
                 }
                 Some(worker) => {
-                    self.assign(now, &mut assignment, key, worker);
+                    self.place(now, &mut assignment, (key, true), worker);
                     RouteReply::Routed
                 }
             });
@@ -233,9 +290,7 @@ impl State {
     /// Gives a queued job to the worker, under the token that all jobs of the call share.
     fn assign(&mut self, now: u64, assignment: &mut Assignment, key: &JobKey, worker: WorkerId) {
         let Some(record) = self.record(key).cloned() else { return };
-        let again = self.broken.has(Mutation::TokenAssignedAgain);
-        let mint = || Token(if again { self.meta.token } else { self.mint() });
-        let token = *assignment.token.get_or_insert_with(mint);
+        let token = self.token_of(assignment);
         self.write(key, Record { state: JobState::Assigned, owner: Some(worker), token, ..record });
         self.own(worker, key.clone());
         self.queue.put(key.clone(), now + self.limit("assign_timeout"));
@@ -245,6 +300,9 @@ impl State {
     /// Tells the workers about their new jobs.
     fn send_starts(&mut self, now: u64, assignment: Assignment) {
         let Some(token) = assignment.token else { return };
+        for (worker, granted) in assignment.grants {
+            self.send(now, worker, WorkerEvent::Grant(granted));
+        }
         for (worker, keys) in assignment.starts {
             self.send(now, worker, WorkerEvent::Start { token, keys });
         }

@@ -8,7 +8,7 @@ use super::state::{Ended, State, Stored};
 use super::streams::NodeEntry;
 use crate::model::level;
 use crate::model::member::CORDON;
-use crate::step::{Dump, Text, WorkerEvent};
+use crate::step::{BegunJob, Dump, Granted, Text, WorkerEvent};
 
 impl State {
     /// The whole state.
@@ -170,6 +170,18 @@ fn worker_entry(event: &WorkerEvent) -> Vec<Text> {
             pair(b"t", token.to_string().as_bytes());
             for key in keys {
                 pair(b"s", key.as_bytes());
+            }
+        }
+        WorkerEvent::Grant(Granted { token, incarnation, jobs }) => {
+            pair(b"g", token.to_string().as_bytes());
+            pair(b"i", incarnation.to_string().as_bytes());
+            for of in jobs {
+                let BegunJob { record, payload, checkpoint, .. } = &of.job;
+                pair(of.key.as_bytes(), record.to_string().as_bytes());
+                pair(&[of.letter()], payload);
+                if let Some(kept) = checkpoint {
+                    pair(kept.header().as_bytes(), &kept.bytes);
+                }
             }
         }
         WorkerEvent::Stop { waiting, jobs } => {

@@ -9,7 +9,7 @@ use crate::model::member::{Member, MemberState};
 use crate::model::settings::{Settings, is_fixed};
 use crate::mutation::Mutation;
 use crate::step::{
-    Bootstrapped, Expired, JoinRequest, PoolState, Refusal, Renewal, Seat, Seen, SettingChange,
+    Bootstrapped, Expired, JoinRequest, PoolState, Refusal, Renewal, Seat, Seen, SettingChange, WhenFull,
 };
 
 /// Preferred slots are below this.
@@ -337,7 +337,7 @@ impl State {
         self.ring_size = self.ring_size.max(slot.map_or(1, |slot| slot + 1));
     }
 
-    /// Heartbeat of a node's workers. `server` is the process that answers.
+    /// Heartbeat of a node's workers. The last argument is the process that answers, and what it does when its memory is full.
     pub(super) fn renew(
         &mut self,
         now: u64,
@@ -345,7 +345,7 @@ impl State {
         seen: Seen,
         node: Option<&NodeName>,
         workers: &[WorkerId],
-        server: &str,
+        (server, when_full): (&str, WhenFull),
     ) -> Result<Renewal, Refusal> {
         let recovering = self.guard(inc)?;
         if !recovering {
@@ -359,7 +359,7 @@ impl State {
         if seen.floor <= self.level && !self.broken.has(Mutation::RenewalForgetsFloor) {
             self.meta.floor = self.meta.floor.max(seen.floor);
         }
-        let mut states = Vec::with_capacity(workers.len());
+        let (mut states, mut oldest) = (Vec::with_capacity(workers.len()), Vec::with_capacity(workers.len()));
         for worker in workers {
             let state = self.members.get(worker).map(|member| member.state);
             if state.is_some() {
@@ -367,6 +367,7 @@ impl State {
                 *count = (*count + 1).max(now);
             }
             states.push(state);
+            oldest.push(state.and_then(|_| self.worker_streams.get(worker)?.oldest()));
         }
         let opened = node.is_some_and(|node| self.keep_node_stream(now, node));
         Ok(Renewal {
@@ -380,8 +381,9 @@ impl State {
             floor: self.floor(),
             opened,
             damage: self.meta.lost.clone(),
-            evicts: None,
+            when_full,
             states,
+            oldest,
         })
     }
 

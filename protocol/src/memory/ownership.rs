@@ -12,8 +12,8 @@ use crate::model::record::{Begun, JobState, Record};
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::step::{
-    BATCH_BYTES, BeginReply, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode, ReleaseReply,
-    STOP_FAILED, StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
+    BATCH_BYTES, BeginReply, BegunJob, NOTES_PAGE, Outcome, OwnedPage, Refusal, ReleaseItem, ReleaseMode,
+    ReleaseReply, STOP_FAILED, StartedItem, WorkerBegins, WorkerBegun, WorkerStarts,
 };
 
 /// The longest back-off of a release, ms.
@@ -26,6 +26,15 @@ const TURNED_AWAY_MAX: u64 = 30_000;
 /// A back-off in the form that is stored, in ms.
 pub(super) fn delay_ms(delay: Duration) -> u64 {
     delay.as_millis().min(DELAY_MAX) as u64
+}
+
+/// The worker gives a job up that no handler has had.
+fn nobody_had(item: &ReleaseItem) -> bool {
+    match item.mode {
+        ReleaseMode::GiveBack => true,
+        ReleaseMode::Elsewhere { .. } => item.result.is_empty(),
+        _ => false,
+    }
 }
 
 type Told = Vec<(NodeName, DispatchId, Outcome)>;
@@ -81,11 +90,10 @@ impl State {
         }
         if record.state == JobState::Assigned {
             if record.begun == Begun::Never {
-                record.begun = Begun::Begun;
-                self.meta.queued -= 1;
                 // No owner has had this job: a checkpoint is of a job whose record was lost.
                 self.checkpoints.remove(key);
             }
+            self.confirm(&mut record);
             record.state = JobState::Running;
             record.attempts += 1;
             record.since = now;
@@ -94,11 +102,20 @@ impl State {
             }
             self.errors.remove(key);
             self.write(key, record.clone());
+        } else if record.begun == Begun::Never {
+            self.confirm(&mut record);
+            self.write(key, record.clone());
         }
+        let job = self.with_belongings(key, record);
+        *bytes += job.bytes();
+        BeginReply::Begun(job)
+    }
+
+    /// All that a worker gets with the job of this record.
+    pub(super) fn with_belongings(&self, key: &JobKey, record: Record) -> BegunJob {
         let payload = self.payload(key).unwrap_or_default();
         let checkpoint = self.checkpoint(key).map(Box::new);
-        *bytes += payload.len() + checkpoint.as_ref().map_or(0, |kept| kept.bytes.len());
-        BeginReply::Begun { record, waiting: self.mailboxes.contains_key(key), payload, checkpoint }
+        BegunJob { record, waiting: self.mailboxes.contains_key(key), payload, checkpoint }
     }
 
     /// Records that start handlers have succeeded.
@@ -118,8 +135,9 @@ impl State {
             let record =
                 record.filter(|r| matches!(r.state, JobState::Running | JobState::Stopping)).cloned();
             replies.push(record.is_some());
-            let Some(record) = record else { continue };
+            let Some(mut record) = record else { continue };
             let id = record.id.clone();
+            self.confirm(&mut record);
             if record.begun != Begun::Started {
                 let strikes = record.strikes - record.strikes % allowed;
                 self.write(key, Record { begun: Begun::Started, strikes, ..record });
@@ -128,6 +146,9 @@ impl State {
             told.extend(tell.clone().map(|node| (node, id, "ok".to_owned())));
         }
         self.tell_nodes(now, told);
+        for WorkerStarts { worker, finished, .. } in starts {
+            self.finish(*worker, finished);
+        }
         Ok(replies)
     }
 
@@ -182,6 +203,9 @@ impl State {
     ) -> ReleaseReply {
         let key = &item.key;
         let id = record.id.clone();
+        if !nobody_had(item) && record.state == JobState::Running {
+            self.confirm(&mut record);
+        }
         if self.ends(item, &record) {
             return self.end_released(now, item, &record, told);
         }

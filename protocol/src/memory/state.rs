@@ -278,6 +278,16 @@ impl State {
         }
     }
 
+    /// Somebody may have the job in hand by now: it does not wait for its first start any more.
+    pub(super) fn confirm(&mut self, record: &mut Record) {
+        if record.begun == Begun::Never {
+            record.begun = Begun::Begun;
+            if !self.broken.has(Mutation::ConfirmUncounted) {
+                self.meta.queued -= 1;
+            }
+        }
+    }
+
     /// Adds a job.
     pub(super) fn insert(&mut self, key: JobKey, stored: Stored, payload: Bytes) {
         self.forget(&key);

@@ -6,10 +6,13 @@ use super::state::State;
 use super::streams::Starts;
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::paused::Paused;
-use crate::model::record::{JobState, Record};
+use crate::model::record::{Begun, JobState, Record};
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::step::{Refusal, SteerItem, SteerReply, Way, WorkerEvent};
+
+/// The granted jobs that owners are told of once more.
+type Again = Vec<(WorkerId, Token, JobKey)>;
 
 /// The words of one call for each owner.
 type Told = BTreeMap<WorkerId, Vec<(JobKey, Token, Way, String)>>;
@@ -27,9 +30,14 @@ impl State {
             return Err(Refusal::ShuttingDown);
         }
         let (mut told, mut starts, mut changed) = (Told::new(), Starts::new(), BTreeSet::new());
-        let steer = |item| self.steer_one(now, item, recovering, &mut told, &mut starts, &mut changed);
+        let mut again = Again::new();
+        let steer =
+            |item| self.steer_one(now, item, recovering, &mut told, (&mut starts, &mut again), &mut changed);
         let replies = items.iter().map(steer).collect();
         self.emit(now, &starts);
+        for (worker, token, key) in again {
+            self.send_to_owner(now, worker, WorkerEvent::Start { token, keys: vec![key] });
+        }
         for (worker, jobs) in told {
             self.send_to_owner(now, worker, WorkerEvent::Steer { jobs });
         }
@@ -42,7 +50,7 @@ impl State {
         item: &SteerItem,
         recovering: bool,
         told: &mut Told,
-        starts: &mut Starts,
+        (starts, again): (&mut Starts, &mut Again),
         changed: &mut BTreeSet<JobKey>,
     ) -> SteerReply {
         let SteerItem { key, id, token, since, way, guess, reason } = item;
@@ -65,6 +73,14 @@ impl State {
             return reply;
         }
         match (record.state, way) {
+            // Its news may be lost. The owner then begins the job as any other.
+            (JobState::Running, Way::Now) => {
+                let Some(owner) = record.owner.filter(|owner| *guess == Some(*owner)) else {
+                    return SteerReply::Changed;
+                };
+                again.push((owner, record.token, key.clone()));
+                return SteerReply::Told;
+            }
             (JobState::Running, way) => {
                 let Some(owner) = record.owner.filter(|owner| *guess == Some(*owner)) else {
                     return SteerReply::Changed;
@@ -129,6 +145,7 @@ fn steers_nothing(item: &SteerItem, record: &Record, is_seen: bool) -> Option<St
             SteerReply::Changed
         }
         _ if !is_seen => SteerReply::Changed,
+        (JobState::Running, Way::Now) if record.begun != Begun::Started => return None,
         (JobState::Running | JobState::Assigned, Way::Now) => SteerReply::Changed,
         _ => return None,
     })

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::log::Log;
 use super::server::{Applied, OnMemory, Server, Transition};
 use super::state::State;
 use crate::model::id::{Incarnation, NodeName, WorkerId};
@@ -10,9 +9,9 @@ use crate::step::{
     Attend, AttestJobs, AwaitHistory, Begin, Bootstrap, ChangeSchedule, ChangeSettings, ClaimPool, CleanUp,
     Cordon, Dispatch, Drain, Expire, Explain, ForgetNode, HoldTurns, Inspect, Join, ListJobs, ListOwned,
     ListParked, ListPlanned, LookUp, Note, OpenNormal, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint,
-    ReadFigures, ReadHeartbeats, ReadHistory, ReadIdentity, ReadNode, ReadOldest, ReadPauses, ReadPayload,
-    ReadPool, ReadSchedules, ReadState, ReadStatuses, ReadTime, Reap, Recover, Release, Renew, RestoreGroup,
-    Route, Save, Settle, ShutDown, Started, Steer, Survey, Sweep, TakeTick, Tell, Unpark,
+    ReadFigures, ReadHeartbeats, ReadHistory, ReadIdentity, ReadNode, ReadPauses, ReadPayload, ReadPool,
+    ReadSchedules, ReadState, ReadStatuses, ReadTime, Reap, Recover, Release, Renew, RestoreGroup, Route,
+    Save, Settle, ShutDown, Started, Steer, Survey, Sweep, TakeTick, Tell, Unpark, WhenFull,
 };
 
 /// Steps whose whole change of the state is one expression: the state, the time, the incarnation, and the step.
@@ -63,7 +62,6 @@ transitions! {
     TakeTick: |step, state, now, inc| state.tick(now, inc, &step.schedule, step.turn, step.number);
     ListPlanned: |step, state, _, inc| state.planned(inc, &step.plan, step.after.as_ref(), step.limit);
     ClaimPool: |step, state, now, _| Ok(state.claim_events(now, &step.consumer, step.min_idle, step.max));
-    ReadOldest: |step, state, _, _| Ok(state.worker_streams.get(&step.worker).and_then(Log::oldest));
     Note: |step, state, now, inc| state.note(now, inc, step.most, &step.entry);
     ReadHistory: |step, state, _, _| state.history(step.after, step.limit);
     Sweep: |step, state, now, inc| state.sweep(now, inc, step.limit, step.kick);
@@ -99,9 +97,11 @@ impl Transition for ReadState {
 
 impl OnMemory for Renew {
     fn on(&self, server: &mut Server, now: u64, inc: Incarnation) -> Applied<Self> {
-        let &Self { seen, ref node, ref workers, ref status } = self;
+        let &Self { seen, ref node, ref workers, ref status, looks_at_memory } = self;
         let (run_id, state) = (server.run_id(), &mut server.state);
-        let renewal = state.renew(now, inc, seen, node.as_ref(), workers, &run_id)?;
+        // This server never drops a key.
+        let when_full = if looks_at_memory { WhenFull::Refuses } else { WhenFull::Unknown };
+        let renewal = state.renew(now, inc, seen, node.as_ref(), workers, (&run_id, when_full))?;
         state.say(node.as_ref(), &renewal, status);
         Ok(renewal)
     }

@@ -36,7 +36,9 @@ impl State {
                         Some(record.id.clone()),
                     ));
                     self.queue.put(item.key.clone(), now + self.limit("stop_retry"));
-                    self.write(&item.key, Record { state: JobState::Stopping, ..record });
+                    let mut record = Record { state: JobState::Stopping, ..record };
+                    self.confirm(&mut record);
+                    self.write(&item.key, record);
                 }
             }
             replies.push(reply);

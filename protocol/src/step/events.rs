@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::performing::read;
-use super::{AskEvent, AskId, EntryId, Outcome, PoolEvent, Said, Way};
-use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use super::{AskEvent, AskId, BegunJob, EntryId, Outcome, PoolEvent, Said, Way};
+use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
 use std::time::Duration;
 
 /// An entry of a worker's stream.
@@ -17,6 +17,8 @@ pub enum WorkerEvent {
         /// Their keys.
         keys: Vec<JobKey>,
     },
+    /// `g`: jobs were granted to the worker, which may start them without asking.
+    Grant(Granted),
     /// `x`: jobs must stop.
     Stop {
         /// The node that waits for the stop.
@@ -50,6 +52,59 @@ pub enum WorkerEvent {
     Unknown,
 }
 
+impl WorkerEvent {
+    /// The highest token that it names; 0 if it names none.
+    pub fn newest(&self) -> Token {
+        fn newest(tokens: impl Iterator<Item = Token>) -> Token {
+            tokens.max().unwrap_or_default()
+        }
+        match self {
+            Self::Start { token, .. } | Self::Grant(Granted { token, .. }) => *token,
+            Self::Stop { jobs, .. } => newest(jobs.iter().map(|(_, token, _)| *token)),
+            Self::Notify { jobs } => newest(jobs.iter().map(|(_, token)| *token)),
+            Self::Update { jobs } => newest(jobs.iter().map(|(_, token, _)| *token)),
+            Self::Steer { jobs } => newest(jobs.iter().map(|(_, token, ..)| *token)),
+            Self::Ask { asks, .. } => newest(asks.iter().map(|(_, ask)| ask.token)),
+            Self::Unknown => Token::default(),
+        }
+    }
+}
+
+/// Jobs that one call has granted to a worker. Their records say that the worker runs them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The token of all these jobs.
+    pub token: Token,
+    /// The incarnation in which the grant holds.
+    pub incarnation: Incarnation,
+    /// The jobs.
+    pub jobs: Vec<GrantedJob>,
+}
+
+/// A job that its worker may start without asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedJob {
+    /// The key.
+    pub key: JobKey,
+    /// Somebody may wait for its start.
+    pub awaited: bool,
+    /// The answer that a `begin` would have got. The record says that the worker runs the job.
+    pub job: BegunJob,
+}
+
+impl GrantedJob {
+    /// Its letter in the entry: that of `begin`'s answer, a small one if nobody waits for the start.
+    pub fn letter(&self) -> u8 {
+        let letter = match (self.job.waiting, &self.job.checkpoint) {
+            (false, None) => b'B',
+            (true, None) => b'N',
+            (false, Some(_)) => b'C',
+            (true, Some(_)) => b'D',
+        };
+        if self.awaited { letter } else { letter.to_ascii_lowercase() }
+    }
+}
+
 /// The result of one read of a node's streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEvents {
@@ -72,6 +127,9 @@ impl NodeEvents {
     pub fn bytes(&self) -> usize {
         let of_event = |(_, _, event): &(WorkerId, EntryId, WorkerEvent)| match event {
             WorkerEvent::Start { keys, .. } => keys.iter().map(|key| key.as_bytes().len()).sum(),
+            WorkerEvent::Grant(granted) => {
+                granted.jobs.iter().map(|of| of.key.as_bytes().len() + of.job.bytes()).sum()
+            }
             WorkerEvent::Stop { jobs, .. } => jobs.iter().map(|(key, ..)| key.as_bytes().len()).sum(),
             WorkerEvent::Notify { jobs } => jobs.iter().map(|(key, ..)| key.as_bytes().len()).sum(),
             WorkerEvent::Update { jobs } => jobs.iter().map(|(key, ..)| key.as_bytes().len()).sum(),
@@ -143,15 +201,6 @@ pub struct ReadNode {
 }
 
 read!(ReadNode: "node_events" -> NodeEvents);
-
-/// The oldest entry of a worker's stream.
-#[derive(Clone, Debug)]
-pub struct ReadOldest {
-    /// The worker.
-    pub worker: WorkerId,
-}
-
-read!(ReadOldest: "oldest_worker_event" -> Option<EntryId>);
 
 /// The heartbeat counters of the given workers, or of all.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_steps::letters;
+use tenure_steps::{EntryId, letters};
 
 use super::performing::{read, step};
 use super::{Outcome, SettingChange};
@@ -120,6 +120,17 @@ pub struct Seat {
     pub first: bool,
 }
 
+/// What a server does when its memory is full, as far as a renewal has looked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The renewal has not looked.
+    Unknown,
+    /// It refuses to write.
+    Refuses,
+    /// It drops keys, by this policy.
+    Evicts(String),
+}
+
 /// renew's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewal {
@@ -144,10 +155,12 @@ pub struct Renewal {
     /// Signs of a loss that no recovery has repaired, as in [`Refusal::Lost`](super::Refusal::Lost). Empty if there
     /// are none.
     pub damage: String,
-    /// The server's policy, if it lets the server drop keys when its memory is full.
-    pub evicts: Option<String>,
+    /// What the server does when its memory is full.
+    pub when_full: WhenFull,
     /// The state of each requested worker, in order. `None` if the worker is fenced.
     pub states: Vec<Option<MemberState>>,
+    /// The oldest entry of each requested worker's stream, in order. `None` if there is none, or the worker is fenced.
+    pub oldest: Vec<Option<EntryId>>,
 }
 
 /// sweep's answer.
@@ -300,7 +313,7 @@ pub struct Settle {
 step!(Settle: "settle" -> Seat);
 
 /// The heartbeat of all workers of a node. Raises the counter of tokens and the floor to the caller's values. Keeps the
-/// stream of `node`. In phase N, the loss of a single key is answered with [`Refusal::Lost`](super::Refusal::Lost).
+/// stream of `node`, and looks at those of the workers. In phase N, the loss of a single key is answered with [`Refusal::Lost`](super::Refusal::Lost).
 ///
 /// The pool keeps `status` with `node` while a worker of the call is a member, and until the node has no worker.
 #[derive(Clone, Debug)]
@@ -313,6 +326,8 @@ pub struct Renew {
     pub workers: Vec<WorkerId>,
     /// The words of the node about itself, for people; empty for none.
     pub status: Bytes,
+    /// Look at what the server does when its memory is full. That takes the server a while.
+    pub looks_at_memory: bool,
 }
 
 step!(Renew: "renew" -> Renewal);

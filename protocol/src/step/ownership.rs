@@ -26,6 +26,8 @@ pub struct DispatchItem {
     pub payload: Bytes,
     /// The worker that the ring gives the job. `None` leaves the choice to a router.
     pub worker: Option<WorkerId>,
+    /// Somebody may wait for the job's start.
+    pub awaited: bool,
 }
 
 letters! {
@@ -100,20 +102,31 @@ pub struct WorkerBegins {
 /// ([`Refusal::Fenced`], [`Refusal::ShuttingDown`]).
 pub type WorkerBegun = std::result::Result<Vec<BeginReply>, Refusal>;
 
+/// A job that a worker has begun, or may begin, and all that belongs to the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BegunJob {
+    /// Its record.
+    pub record: Record,
+    /// Notifications wait.
+    pub waiting: bool,
+    /// The payload's envelope.
+    pub payload: Bytes,
+    /// The state that a former owner has left.
+    pub checkpoint: Option<Box<Checkpoint>>,
+}
+
+impl BegunJob {
+    /// The bytes of its payload and its checkpoint.
+    pub fn bytes(&self) -> usize {
+        self.payload.len() + self.checkpoint.as_ref().map_or(0, |kept| kept.bytes.len())
+    }
+}
+
 /// begin's answer for one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeginReply {
     /// The worker now runs it.
-    Begun {
-        /// Its record.
-        record: Record,
-        /// Notifications wait.
-        waiting: bool,
-        /// The payload's envelope.
-        payload: Bytes,
-        /// The state that a former owner has left.
-        checkpoint: Option<Box<Checkpoint>>,
-    },
+    Begun(BegunJob),
     /// The answer is full. The job is unchanged: ask again.
     Full,
     /// The worker does not own it under this token.
@@ -125,6 +138,8 @@ pub enum BeginReply {
 pub struct WorkerStarts {
     /// The worker.
     pub worker: WorkerId,
+    /// Handled entries of its stream, for the call to delete.
+    pub finished: Vec<EntryId>,
     /// Its jobs.
     pub items: Vec<StartedItem>,
 }

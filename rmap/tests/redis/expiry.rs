@@ -6,7 +6,9 @@ use redis::Value;
 use tenure_rmap::{Exchange, Expiry, RawMap};
 use tenure_testing::{RedisServer, eventually};
 
-use crate::{AT_ONCE, SOON, bytes, client, converged, in_time, join, layout, no_key_is_left, run};
+use crate::{
+    AT_ONCE, SOON, alone, bytes, client, converged, in_time, join, layout, no_key_is_left, run, served,
+};
 
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(3600);
@@ -50,8 +52,7 @@ async fn many_entries_end_with_one_revision_for_many() {
 
 #[tokio::test]
 async fn a_write_moves_the_deadline_and_a_plain_one_removes_it() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     let (short, long) = (map.with_entry_ttl(SHORT), map.with_entry_ttl(LONG));
     short.set("a", "1").await.unwrap();
     long.set("a", "2").await.unwrap();
@@ -73,8 +74,7 @@ async fn a_write_moves_the_deadline_and_a_plain_one_removes_it() {
 
 #[tokio::test]
 async fn each_write_gives_its_entries_the_life_of_its_handle() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     let long = map.with_entry_ttl(LONG);
     map.append("removed", ["x", "y"]).await.unwrap();
     map.set_many([("tested", "1"), ("n", "1")]).await.unwrap();
@@ -126,9 +126,7 @@ async fn an_entry_ends_at_its_own_deadline_not_with_others() {
 
 #[tokio::test]
 async fn entries_that_are_not_due_stay_however_many_others_are_due() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.with_entry_ttl(LONG).set_and_wait("lives", "1").await.unwrap();
     for n in 0..40 {
         run(&redis, &["HSET", &layout().hash, &n.to_string(), "x"]).await;
@@ -140,9 +138,7 @@ async fn entries_that_are_not_due_stay_however_many_others_are_due() {
 /// Writes treat an entry past its deadline as absent, even when no copy exists to delete it.
 #[tokio::test]
 async fn conditions_are_judged_by_the_servers_clock() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("begun", "1").await.unwrap();
     let due = async |key: &str, value: &str| {
         run(&redis, &["HSET", &layout().hash, key, value]).await;
@@ -172,8 +168,7 @@ async fn conditions_are_judged_by_the_servers_clock() {
 
 #[tokio::test]
 async fn an_entry_is_hidden_in_time_while_the_server_is_away() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     map.set("stays", "1").await.unwrap();
     map.with_entry_ttl(SHORT).set_and_wait("goes", "2").await.unwrap();
     server.pause().unwrap();
@@ -197,8 +192,7 @@ async fn join_with(server: &RedisServer, expiry: Expiry) -> RawMap {
 
 #[tokio::test]
 async fn a_map_with_an_absolute_life_ends_as_a_whole_and_begins_anew() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (server, redis) = served();
     let a = join_with(&server, Expiry::Absolute(Duration::from_millis(800))).await;
     let b = join(&server).await;
     a.with_entry_ttl(LONG).set("dated", "1").await.unwrap();
@@ -232,8 +226,7 @@ async fn an_ended_map_is_hidden_in_time_while_the_server_is_away() {
 
 #[tokio::test]
 async fn every_write_moves_the_end_of_a_map_with_a_sliding_life() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (server, redis) = served();
     let a = join_with(&server, Expiry::Sliding(LONG)).await;
     let b = join(&server).await;
     let Value::Int(moved) = ({
@@ -275,8 +268,7 @@ async fn a_map_with_a_sliding_life_ends_when_nobody_writes() {
 /// If somebody makes the keys permanent, or changes their expiry, the server's state counts.
 #[tokio::test]
 async fn the_servers_expiry_decides_when_a_map_ends() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (server, redis) = served();
     let a = join_with(&server, Expiry::Absolute(Duration::from_millis(1_500))).await;
     let b = join(&server).await;
     a.set_and_wait("k", "1").await.unwrap();

@@ -6,13 +6,11 @@ use tenure_connection::Client;
 use tenure_rmap::{Error, Expiry, RawMap};
 use tenure_testing::{Data, RedisServer, eventually};
 
-use crate::{AT_ONCE, SOON, bytes, client, converged, holds, in_time, join, layout, run};
+use crate::{AT_ONCE, SOON, alone, bytes, client, converged, holds, in_time, join, layout, run, served};
 
 #[tokio::test]
 async fn flushed_scripts_are_loaded_again() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     for n in 0..5 {
         run(&redis, &["SCRIPT", "FLUSH"]).await;
         assert_eq!(map.increment("n", 1).await.unwrap(), n + 1);
@@ -24,9 +22,7 @@ async fn flushed_scripts_are_loaded_again() {
 
 #[tokio::test]
 async fn a_full_server_refuses_writes_whole_and_allows_deletions() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_many([("a", "1"), ("b", "2"), ("n", "3")]).await.unwrap();
     map.append("l", ["x", "y"]).await.unwrap();
     map.refresh().await.unwrap();
@@ -106,8 +102,7 @@ async fn a_paused_server_delays_nobody_beyond_the_deadline() {
 
 #[tokio::test]
 async fn killed_connections_do_not_keep_copies_from_converging() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (server, redis) = served();
     let (a, b) = (join(&server).await, join(&server).await);
     for n in 0..20 {
         run(
@@ -124,8 +119,7 @@ async fn killed_connections_do_not_keep_copies_from_converging() {
 
 #[tokio::test]
 async fn a_server_that_lost_its_last_writes_is_followed() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (server, redis) = served();
     let (a, b) = (join(&server).await, join(&server).await);
     a.set_and_wait("k", "1").await.unwrap();
     run(&redis, &["SAVE"]).await;

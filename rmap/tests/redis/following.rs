@@ -5,7 +5,7 @@ use tenure_connection::Connection;
 use tenure_rmap::{Error, Layout, RawMap, View};
 use tenure_testing::{Data, RedisServer, eventually};
 
-use crate::{AT_ONCE, SOON, bytes, client, converged, holds, in_time, join, layout, run};
+use crate::{AT_ONCE, SOON, alone, bytes, client, converged, holds, in_time, join, layout, run};
 
 #[tokio::test]
 async fn many_writers_converge_and_a_watcher_sees_the_last_revision() {
@@ -46,9 +46,7 @@ pub(crate) async fn write_unheard(redis: &Connection, key: &str, value: &str) {
 
 #[tokio::test]
 async fn a_lost_message_is_found_by_the_next_one_and_by_a_hint() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
 
     write_unheard(&redis, "lost", "a").await;
@@ -70,9 +68,7 @@ async fn a_lost_message_is_found_by_the_next_one_and_by_a_hint() {
 
 #[tokio::test]
 async fn set_and_wait_does_not_wait_for_a_message_that_cannot_come() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     // The next message is a gap, and the copy reads the missed change.
     write_unheard(&redis, "lost", "a").await;
@@ -86,8 +82,7 @@ async fn set_and_wait_does_not_wait_for_a_message_that_cannot_come() {
 
 #[tokio::test]
 async fn a_lost_message_is_found_in_time_without_a_hint() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     run(&client(&server).commands(), &["FLUSHALL"]).await;
     let mut watch = map.watch();
@@ -97,9 +92,7 @@ async fn a_lost_message_is_found_in_time_without_a_hint() {
 
 #[tokio::test]
 async fn comparing_and_reconnecting_transfer_no_known_entries() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     let transfers = async || {
         let info = run(&redis, &["INFO", "commandstats"]).await;
@@ -131,9 +124,7 @@ async fn comparing_and_reconnecting_transfer_no_known_entries() {
 
 #[tokio::test]
 async fn a_doubled_or_late_message_changes_nothing() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (server, redis, map) = alone().await;
     let mut subscriber = client(&server).subscriber([layout().channel]);
     in_time(SOON, subscriber.next()).await;
     map.set("k", "1").await.unwrap();
@@ -154,9 +145,7 @@ async fn a_doubled_or_late_message_changes_nothing() {
 
 #[tokio::test]
 async fn a_killed_subscription_is_renewed_and_missed_changes_are_read() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     write_unheard(&redis, "k", "2").await;
     run(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
@@ -166,8 +155,7 @@ async fn a_killed_subscription_is_renewed_and_missed_changes_are_read() {
 
 #[tokio::test]
 async fn a_copy_follows_a_server_that_is_flushed_or_restarted() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     map.set_and_wait("old", "1").await.unwrap();
     let first = map.snapshot().incarnation();
 
@@ -228,9 +216,7 @@ impl Older {
 
 #[tokio::test]
 async fn another_history_with_the_same_revisions_is_not_mixed_in() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     let older = Older::take(&redis).await.unwrap();
     map.set_and_wait("only in the lost one", "2").await.unwrap();
@@ -249,9 +235,7 @@ async fn another_history_with_the_same_revisions_is_not_mixed_in() {
 
 #[tokio::test]
 async fn a_history_that_goes_back_is_found_without_a_message() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     let older = Older::take(&redis).await.unwrap();
     map.set_and_wait("k", "2").await.unwrap();
@@ -261,9 +245,7 @@ async fn a_history_that_goes_back_is_found_without_a_message() {
 
 #[tokio::test]
 async fn another_history_at_one_revision_is_found_without_a_message() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     run(&redis, &["HSET", &layout().hash, "k", "other"]).await;
     run(&redis, &["HSET", &layout().meta, "rev:at", "5"]).await;
@@ -274,9 +256,7 @@ async fn another_history_at_one_revision_is_found_without_a_message() {
 
 #[tokio::test]
 async fn entries_that_changed_without_a_revision_are_read_again() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     let mut watch = map.watch();
     run(&redis, &["HSET", &layout().hash, "k", "other"]).await;
@@ -291,8 +271,7 @@ async fn entries_that_changed_without_a_revision_are_read_again() {
 
 #[tokio::test]
 async fn a_reset_made_while_the_copy_was_cut_off_is_seen() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     map.set_many([("a", "1"), ("b", "2")]).await.unwrap();
     map.refresh().await.unwrap();
     let redis = client(&server).commands();
@@ -305,9 +284,7 @@ async fn a_reset_made_while_the_copy_was_cut_off_is_seen() {
 
 #[tokio::test]
 async fn a_malformed_message_does_no_harm() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     let channel = layout().channel;
     for rubbish in ["", "rubbish", "\u{7f}"] {
@@ -350,9 +327,7 @@ async fn keys_that_hold_something_else_are_a_typed_error() {
 
 #[tokio::test]
 async fn a_write_to_keys_of_another_type_writes_nothing() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     let Layout { hash, meta, deadlines, .. } = layout();
     for key in [hash, deadlines.unwrap()] {
         map.set("k", "1").await.unwrap();
@@ -377,9 +352,7 @@ async fn a_write_to_keys_of_another_type_writes_nothing() {
 
 #[tokio::test]
 async fn a_damaged_map_is_followed_again_once_it_is_repaired() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (_server, redis, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     run(&redis, &["HSET", &layout().meta, "rev", "spoiled"]).await;
     assert!(matches!(map.refresh().await, Err(Error::Malformed { .. })));
@@ -400,8 +373,7 @@ async fn joining_without_a_server_fails_in_bounded_time() {
 
 #[tokio::test]
 async fn a_view_that_only_reads_follows_too() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     let layout = Layout { deadlines: None, ..layout() };
     let [view] = View::join(&client(&server), [layout]).await.unwrap();
     map.set("k", "1").await.unwrap();

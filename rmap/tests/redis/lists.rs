@@ -3,7 +3,7 @@
 use tenure_rmap::{Error, Layout};
 use tenure_testing::{RedisServer, eventually};
 
-use crate::{AT_ONCE, client, converged, join, layout, run};
+use crate::{AT_ONCE, alone, client, converged, join, layout, run};
 
 #[tokio::test]
 async fn items_of_any_bytes_survive() {
@@ -24,8 +24,7 @@ async fn items_of_any_bytes_survive() {
 
 #[tokio::test]
 async fn append_unique_appends_each_missing_item_once() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     assert_eq!(map.append_unique("l", ["a", "b", "a"]).await.unwrap(), 2);
     assert_eq!(map.append_unique("l", ["b", "c"]).await.unwrap(), 1);
     map.refresh().await.unwrap();
@@ -38,8 +37,7 @@ async fn append_unique_appends_each_missing_item_once() {
 
 #[tokio::test]
 async fn a_list_that_becomes_empty_is_deleted() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     map.append("l", ["a", "a", "b"]).await.unwrap();
     assert_eq!(map.remove_values("l", ["a"]).await.unwrap(), 2);
     assert_eq!(map.remove_values("l", ["b"]).await.unwrap(), 1);
@@ -54,8 +52,7 @@ async fn a_list_that_becomes_empty_is_deleted() {
 
 #[tokio::test]
 async fn a_value_that_is_no_list_is_left_as_it_is() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     let values: [&[u8]; 24] = [
         b"\x80",
         b"\x81\x01\xa1v",
@@ -96,8 +93,7 @@ async fn a_value_that_is_no_list_is_left_as_it_is() {
 
 #[tokio::test]
 async fn a_list_does_not_grow_beyond_the_longest_value() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     let half = vec![b'x'; Layout::MAX_VALUE / 2];
     map.append("l", [&half]).await.unwrap();
     let too_long = map.append("l", [&half]).await;
@@ -139,8 +135,7 @@ async fn a_list_that_is_too_long_may_be_shortened() {
 
 #[tokio::test]
 async fn a_list_grows_with_each_kind_of_header() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     for length in [15, 16, 17] {
         let new = length - map.append("l", [""; 0]).await.unwrap();
         assert_eq!(map.append("l", vec!["x"; new]).await.unwrap(), length);
@@ -151,8 +146,7 @@ async fn a_list_grows_with_each_kind_of_header() {
 
 #[tokio::test]
 async fn a_list_is_a_plain_messagepack_array_of_strings() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     map.set("l", b"\x92\xd9\x02\xff\x00\xda\x00\x01a").await.unwrap();
     assert_eq!(map.append("l", ["b"]).await.unwrap(), 3);
     let raw = run(&client(&server).commands(), &["HGET", &layout().hash, "l"]).await;
@@ -161,8 +155,7 @@ async fn a_list_is_a_plain_messagepack_array_of_strings() {
 
 #[tokio::test]
 async fn a_list_does_not_grow_beyond_the_most_items() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     // As another writer could leave it behind: one item above the limit.
     let mut long = vec![0xdd, 0x00, 0x01, 0x00, 0x01];
     for n in 0..=Layout::MAX_ITEMS {

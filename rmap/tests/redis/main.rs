@@ -43,6 +43,20 @@ async fn join(server: &RedisServer) -> RawMap {
     RawMap::join(&client(server), "m").await.unwrap()
 }
 
+/// A server, and a connection of the test's own.
+fn served() -> (RedisServer, Connection) {
+    let server = RedisServer::start().unwrap();
+    let redis = client(&server).commands();
+    (server, redis)
+}
+
+/// The same with one copy of a map.
+async fn alone() -> (RedisServer, Connection, RawMap) {
+    let (server, redis) = served();
+    let map = join(&server).await;
+    (server, redis, map)
+}
+
 fn layout() -> Layout {
     Layout::stand_alone("m").unwrap()
 }

@@ -4,7 +4,7 @@ use redis::Value;
 use tenure_rmap::{Error, Exchange, Layout, RawMap};
 use tenure_testing::{RedisServer, eventually};
 
-use crate::{AT_ONCE, bytes, client, converged, holds, join, layout, run};
+use crate::{AT_ONCE, alone, bytes, client, converged, holds, join, layout, run, served};
 
 #[tokio::test]
 async fn writes_reach_every_copy_and_conditions_hold_for_all() {
@@ -34,8 +34,7 @@ async fn writes_reach_every_copy_and_conditions_hold_for_all() {
 
 #[tokio::test]
 async fn test_and_delete_deletes_only_that_value() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     map.set("k", "mine").await.unwrap();
     assert_eq!(map.test_and_delete("k", "yours").await.unwrap(), Exchange::Kept(bytes("mine")));
     assert_eq!(map.test_and_delete("absent", "").await.unwrap(), Exchange::Kept(None));
@@ -61,8 +60,7 @@ async fn test_and_reset_takes_all_or_nothing() {
 
 #[tokio::test]
 async fn increment_counts_with_64_bits_and_refuses_other_values() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     assert_eq!(map.increment("n", 0).await.unwrap(), 0);
     assert_eq!(map.increment("n", i64::MAX - 1).await.unwrap(), i64::MAX - 1);
     assert_eq!(map.increment("n", 1).await.unwrap(), i64::MAX, "not rounded as Lua's numbers are");
@@ -148,8 +146,7 @@ async fn many_keys_change_as_one_revision() {
 
 #[tokio::test]
 async fn keys_and_prefixes_come_in_order() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     map.set_many([("b/2", "2"), ("a", "0"), ("b/1", "1"), ("b", "b"), ("c", "3")]).await.unwrap();
     map.refresh().await.unwrap();
     assert_eq!(map.keys(), ["a", "b", "b/1", "b/2", "c"]);
@@ -234,8 +231,7 @@ async fn bad_names_keys_and_values_are_refused_before_any_write() {
 
 #[tokio::test]
 async fn leftovers_under_the_keys_are_not_taken_for_the_map() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (server, redis) = served();
     run(&redis, &["HSET", &layout().hash, "left", "1", "over", "1"]).await;
     run(&redis, &["ZADD", &layout().deadlines.unwrap(), "1", "left"]).await;
     let map = join(&server).await;
@@ -247,8 +243,7 @@ async fn leftovers_under_the_keys_are_not_taken_for_the_map() {
 
 #[tokio::test]
 async fn an_endless_iterator_is_too_many_items() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     let too_many = |result: Result<(), Error>| {
         assert!(matches!(result, Err(Error::TooMany { count: 10_001, .. })), "{result:?}");
     };

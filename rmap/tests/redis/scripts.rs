@@ -5,7 +5,7 @@ use tenure_connection::Script;
 use tenure_rmap::{Layout, View, lua};
 use tenure_testing::{RedisServer, eventually};
 
-use crate::{AT_ONCE, bytes, client, in_time, join, layout, run};
+use crate::{AT_ONCE, alone, bytes, client, in_time, join, layout, run, served};
 
 #[tokio::test]
 async fn maps_in_the_keys_of_another_share_meta_and_channel() {
@@ -64,9 +64,7 @@ async fn maps_in_the_keys_of_another_share_meta_and_channel() {
 
 #[tokio::test]
 async fn a_custom_script_changes_a_map_with_deadlines_and_clears_it() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
-    let map = join(&server).await;
+    let (server, redis, map) = alone().await;
     map.set_many([("a", "1"), ("b", "2")]).await.unwrap();
     map.refresh().await.unwrap();
     let Layout { name, hash, meta, rev_field, deadlines, channel, .. } = layout();
@@ -94,8 +92,7 @@ async fn a_custom_script_changes_a_map_with_deadlines_and_clears_it() {
 
 #[tokio::test]
 async fn a_deadline_needs_a_key_for_deadlines() {
-    let server = RedisServer::start().unwrap();
-    let redis = client(&server).commands();
+    let (_server, redis) = served();
     let source = format!(
         "{}\nreturn mapput('workers', KEYS[1], KEYS[2], 'r', '{{p}}:changes', '7', {{ 'k', {{ 'v', '99' }} }})",
         lua::CHANGE

@@ -9,7 +9,7 @@ use tenure_rmap::{Error, Layout, RawMap};
 use tenure_testing::proxy::Direction;
 use tenure_testing::{Proxy, RedisServer, eventually};
 
-use crate::{AT_ONCE, SOON, bytes, client, converged, in_time, join, layout, run};
+use crate::{AT_ONCE, SOON, alone, bytes, client, converged, in_time, join, layout, run};
 
 const MANY: usize = 64;
 /// This many sets have a call in flight; further ones wait.
@@ -69,8 +69,7 @@ async fn concurrent_sets_of_one_key_happen_one_after_the_other() {
 
 #[tokio::test]
 async fn concurrent_sets_wait_to_be_seen_together() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     // The first set whose script the server does not know is overtaken while it is loaded.
     map.set("first", "x").await.unwrap();
     let seen = (0..MANY).map(|n| {
@@ -113,8 +112,7 @@ async fn each_set_has_the_time_to_live_of_its_handle() {
 /// More entries are due than one call deletes.
 #[tokio::test]
 async fn a_value_past_its_deadline_is_no_previous_value() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     let redis = client(&server).commands();
     let set = |key: String| async { map.set(key, "x").await.unwrap() };
     map.set("there", "1").await.unwrap();
@@ -131,8 +129,7 @@ async fn a_value_past_its_deadline_is_no_previous_value() {
 
 #[tokio::test]
 async fn a_set_that_cannot_be_written_fails_alone() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     let sets = (0..MANY).map(|n| {
         let map = &map;
         async move {
@@ -156,8 +153,7 @@ async fn a_set_that_cannot_be_written_fails_alone() {
 
 #[tokio::test]
 async fn an_error_reaches_all_who_share_the_call_and_no_others() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (server, _, map) = alone().await;
     let redis = client(&server).commands();
     map.set("k", "v").await.unwrap();
     let Layout { hash, .. } = layout();

@@ -4,7 +4,7 @@ use futures::StreamExt;
 use tenure_rmap::Error;
 use tenure_testing::{RedisServer, eventually};
 
-use crate::{AT_ONCE, SOON, bytes, holds, in_time, join};
+use crate::{AT_ONCE, SOON, alone, bytes, holds, in_time, join};
 
 #[tokio::test]
 async fn a_watcher_reports_later_changes_and_always_the_last_one() {
@@ -27,8 +27,7 @@ async fn a_watcher_reports_later_changes_and_always_the_last_one() {
 
 #[tokio::test]
 async fn a_watcher_is_a_stream_of_snapshots() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     let watch = map.watch();
     let seen = tokio::spawn(watch.map(|snapshot| snapshot.revision()).collect::<Vec<_>>());
     for n in 0..20 {
@@ -42,8 +41,7 @@ async fn a_watcher_is_a_stream_of_snapshots() {
 
 #[tokio::test]
 async fn a_cancelled_wait_loses_no_change() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     let mut watch = map.watch();
     assert!(futures::poll!(std::pin::pin!(watch.changed())).is_pending());
     map.set_and_wait("k", "1").await.unwrap();
@@ -57,8 +55,7 @@ async fn a_cancelled_wait_loses_no_change() {
 
 #[tokio::test]
 async fn a_key_is_watched_by_its_value() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     map.set_and_wait("k", "1").await.unwrap();
     let mut key = map.watch_key("k");
     assert_eq!((&key.key()[..], key.value()), (&b"k"[..], bytes("1").as_ref()));
@@ -78,8 +75,7 @@ async fn a_key_is_watched_by_its_value() {
 
 #[tokio::test]
 async fn snapshots_of_a_big_map_stay_while_it_changes() {
-    let server = RedisServer::start().unwrap();
-    let map = join(&server).await;
+    let (_server, _, map) = alone().await;
     map.set_many((0..3_000).map(|n| (format!("{n:05}"), "old"))).await.unwrap();
     map.refresh().await.unwrap();
     let mut kept = Vec::new();

@@ -14,7 +14,7 @@ use tenure_sequence::{
 use tokio::time::{Instant, timeout};
 
 use crate::stores::{Gated, each_store};
-use crate::{PATIENCE, Shelf, shown, state};
+use crate::{PATIENCE, Shelf, by_hand, shown, started, state};
 
 /// A consumer of these jobs whose ends are told by the test.
 struct Manual {
@@ -365,8 +365,7 @@ async fn a_hundred_concurrent_adds_and_ends_run_each_once() {
 async fn a_hundred_jobs_are_told_as_done_concurrently() {
     let (log, progress) = (MemoryLog::new(), MemoryProgress::new());
     let builder = Consumer::builder(log.clone(), progress.clone()).concurrency(100);
-    let (consumer, mut jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, mut jobs, finisher) = by_hand(builder).await;
     let adds = (0..100).map(|_| {
         let log = log.clone();
         tokio::spawn(async move { log.append([0_u64]) })
@@ -565,8 +564,7 @@ async fn above_a_sealed_head_nothing_is_found() {
     let log = MemoryLog::new();
     log.append(1..=9_u64);
     let (source, higher) = Sealed::new(log, 2);
-    let consumer = Consumer::builder(source, MemoryProgress::new()).build(handler).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(Consumer::builder(source, MemoryProgress::new()), handler).await;
     tenure_testing::eventually(PATIENCE, "2 to be done", async || consumer.stored() == 2).await;
     assert_eq!(state(&consumer).await, "2#");
     // Nobody checks: the seal tells.
@@ -584,8 +582,7 @@ async fn a_seal_that_moves_wakes_though_its_source_cannot_tell() {
     let (source, seal) = Sealed::new(shelf.clone(), 2);
     let source = Arc::new(source);
     let consumer = Consumer::builder(source.clone(), MemoryProgress::new());
-    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     // Nobody checks.
     for (up_to, done) in [(2, 2), (3, 3), (9, 4)] {
         seal.up_to(up_to);
@@ -622,8 +619,7 @@ async fn a_job_of_a_wrong_type_is_a_conversion_error() {
         *total.lock().unwrap() += even.job().0;
         async { Ok::<_, BoxError>(()) }
     });
-    let consumer = Consumer::builder(log, progress.clone()).concurrency(1).build(handler).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(Consumer::builder(log, progress.clone()).concurrency(1), handler).await;
     let error = consumer.ended().await.unwrap_err();
     assert!(matches!(error, Error::Job { index: 3, irrecoverable: true, .. }), "{error:?}");
     let text = tenure_testing::describe(&error);

@@ -11,7 +11,7 @@ use tenure_sequence::{
 use tenure_testing::{ChildProcess, eventually};
 
 use crate::stores::Gated;
-use crate::{PATIENCE, Shelf, state};
+use crate::{PATIENCE, Shelf, by_hand, started, state};
 
 fn nothing() -> impl Fn(Delivery<u64>) -> std::future::Ready<Result<(), BoxError>> + Send + Sync {
     |_| std::future::ready(Ok(()))
@@ -28,16 +28,14 @@ async fn a_consumer_that_is_dropped_drops_its_jobs() {
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = dropped.clone();
     let builder = Consumer::builder(Shelf::with(1..=1), MemoryProgress::new());
-    let consumer = builder
-        .build(move |_: Delivery<u64>| {
-            let dropped = Dropped(flag.clone());
-            async move {
-                let _dropped = dropped;
-                std::future::pending::<Result<(), BoxError>>().await
-            }
-        })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, move |_: Delivery<u64>| {
+        let dropped = Dropped(flag.clone());
+        async move {
+            let _dropped = dropped;
+            std::future::pending::<Result<(), BoxError>>().await
+        }
+    })
+    .await;
     consumer.settled().await;
     let other = consumer.clone();
     drop(consumer);
@@ -88,8 +86,7 @@ async fn a_start_that_is_dropped_may_be_made_again() {
 async fn a_save_under_way_is_followed_by_the_newest_only() {
     let (progress, gate) = Gated::new();
     let builder = Consumer::builder(Shelf::with(1..=9), progress.clone()).concurrency(9);
-    let (consumer, _jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, _jobs, finisher) = by_hand(builder).await;
     consumer.settled().await;
     gate.close();
     finisher.finish(1).await.unwrap();
@@ -113,8 +110,7 @@ async fn a_notification_that_panics_ends_the_consumer() {
             "in_order" => builder.in_order(tell),
             _ => builder.after(tell),
         };
-        let consumer = builder.build(nothing()).unwrap();
-        consumer.start().await.unwrap();
+        let consumer = started(builder, nothing()).await;
         let error = consumer.ended().await.unwrap_err();
         assert!(
             matches!(&error, Error::Panicked { who: "a notification", text } if &**text == "no"),
@@ -182,8 +178,7 @@ async fn a_progress_in_a_file_survives_kill_9() {
 async fn the_stream_of_jobs_ends_with_the_consumer() {
     let builder = || Consumer::builder(Shelf::with(1..=9), MemoryProgress::new()).concurrency(2);
     // The handle stays, and a job is on its way out.
-    let (consumer, mut jobs, _finisher) = builder().manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, mut jobs, _finisher) = by_hand(builder()).await;
     assert_eq!(jobs.next().await.unwrap().index(), 1);
     consumer.settled().await;
     consumer.shutdown().await.unwrap();
@@ -201,8 +196,7 @@ async fn jobs_that_nobody_takes_do_not_pile_up() {
     let builder = Consumer::builder(Shelf::with(1..=9), MemoryProgress::new()).concurrency(2);
     let builder =
         builder.deadline(Duration::from_secs(1)).retry(Retry::forever(Duration::ZERO, Duration::ZERO));
-    let (consumer, mut jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (_consumer, mut jobs, finisher) = by_hand(builder).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     let there = std::iter::from_fn(|| jobs.next().now_or_never().flatten()).count();
     assert!(there <= 2, "{there} are kept");
@@ -215,8 +209,7 @@ async fn a_word_between_two_attempts_counts_at_once() {
     let hour = Duration::from_secs(3_600);
     let builder = Consumer::builder(Shelf::with(1..=2), MemoryProgress::new()).concurrency(2);
     let builder = builder.deadline(Duration::from_secs(1)).retry(Retry::forever(hour, hour));
-    let (consumer, _jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, _jobs, finisher) = by_hand(builder).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(state(&consumer).await, "0# 1! 2!");
     let told = tokio::time::timeout(Duration::from_secs(1), finisher.finish(1)).await;
@@ -230,8 +223,7 @@ async fn a_word_between_two_attempts_counts_at_once() {
 async fn a_word_that_was_taken_is_no_error_though_the_consumer_ends() {
     for _ in 0..50 {
         let builder = Consumer::builder(Shelf::with(1..=1), MemoryProgress::new());
-        let (consumer, _jobs, finisher) = builder.manual().unwrap();
-        consumer.start().await.unwrap();
+        let (consumer, _jobs, finisher) = by_hand(builder).await;
         consumer.settled().await;
         // The consumer ends as soon as the job is done.
         assert!(consumer.stop().now_or_never().is_none());
@@ -255,18 +247,16 @@ async fn a_job_that_ends_when_it_is_dropped_is_not_done() {
     let builder = builder.before(move |_| flag.store(true, Ordering::SeqCst));
     let (says, began) = tokio::sync::oneshot::channel();
     let says = std::sync::Mutex::new(Some(says));
-    let consumer = builder
-        .build(move |delivery: Delivery<u64>| {
-            let says = says.lock().unwrap().take();
-            async move {
-                // It keeps the state of its consumer, which tells when all has ended.
-                let _ = says.unwrap().send(delivery.clone());
-                delivery.cancelled().await;
-                Ok::<_, BoxError>(())
-            }
-        })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, move |delivery: Delivery<u64>| {
+        let says = says.lock().unwrap().take();
+        async move {
+            // It keeps the state of its consumer, which tells when all has ended.
+            let _ = says.unwrap().send(delivery.clone());
+            delivery.cancelled().await;
+            Ok::<_, BoxError>(())
+        }
+    })
+    .await;
     let delivery = began.await.unwrap();
     // With the last handle, the job is asked to end and dropped in the same moment.
     drop(consumer);

@@ -11,7 +11,7 @@ use tenure_sequence::{
 };
 use tenure_testing::{RedisServer, eventually};
 
-use crate::{PATIENCE, Shelf, state};
+use crate::{PATIENCE, Shelf, by_hand, started, state};
 
 const SHORT: Duration = Duration::from_millis(10);
 
@@ -36,8 +36,7 @@ async fn a_job_that_fails_is_tried_again_and_holds_up_no_other() {
             }
         }
     };
-    let consumer = builder.build(handler).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, handler).await;
     assert_eq!(state(&consumer).await, "0# 1! 2* 3* 4*");
     let seen = consumer.explain();
     let head = seen.head().unwrap();
@@ -49,10 +48,11 @@ async fn a_job_that_fails_is_tried_again_and_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_job_whose_attempts_are_used_up_ends_the_consumer() {
     let builder = Consumer::builder(Shelf::with(1..=4), MemoryProgress::new()).retry(patient().attempts(3));
-    let consumer = builder
-        .build(async |delivery: Delivery<u64>| if delivery.index() == 3 { Err("always") } else { Ok(()) })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(
+        builder,
+        async |delivery: Delivery<u64>| if delivery.index() == 3 { Err("always") } else { Ok(()) },
+    )
+    .await;
     let error = consumer.ended().await.unwrap_err();
     assert!(matches!(error, Error::Job { index: 3, attempts: 3, irrecoverable: false, .. }), "{error:?}");
     assert_eq!((consumer.stored(), consumer.begun()), (2, 4));
@@ -88,8 +88,7 @@ async fn a_job_that_panics_has_failed() {
             Ok::<_, BoxError>(())
         }
     };
-    let consumer = builder.build(handler).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, handler).await;
     let error = consumer.ended().await.unwrap_err();
     assert!(matches!(error, Error::Job { index: 2, attempts: 2, .. }), "{error:?}");
     assert!(tenure_testing::describe(&error).contains("the handler panicked: in the future"), "{error:?}");
@@ -129,10 +128,11 @@ async fn an_attempt_past_its_deadline_is_dropped_and_has_failed() {
 async fn a_job_that_waits_for_its_next_attempt_holds_up_no_stop() {
     let builder = Consumer::builder(Shelf::with(1..=2), MemoryProgress::new());
     let builder = builder.retry(Retry::forever(Duration::from_secs(3_600), Duration::from_secs(3_600)));
-    let consumer = builder
-        .build(async |delivery: Delivery<u64>| if delivery.index() == 2 { Err("later") } else { Ok(()) })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(
+        builder,
+        async |delivery: Delivery<u64>| if delivery.index() == 2 { Err("later") } else { Ok(()) },
+    )
+    .await;
     consumer.settled().await;
     let stopped = consumer.stop().await.unwrap();
     assert_eq!((stopped.progress, stopped.unfinished), (1, 1));
@@ -143,15 +143,13 @@ async fn a_job_that_hangs_costs_one_slot() {
     let log = MemoryLog::new();
     log.append(1..=500_u64);
     let builder = Consumer::builder(log, MemoryProgress::new()).concurrency(2);
-    let consumer = builder
-        .build(async |delivery: Delivery<u64>| {
-            if delivery.index() == 3 {
-                std::future::pending::<()>().await;
-            }
-            Ok::<_, BoxError>(())
-        })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, async |delivery: Delivery<u64>| {
+        if delivery.index() == 3 {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, BoxError>(())
+    })
+    .await;
     eventually(PATIENCE, "all others to be done", async || {
         let seen = consumer.explain();
         (seen.progress, seen.held_up, seen.running.len()) == (2, 497, 1)
@@ -165,8 +163,7 @@ async fn a_source_that_fails_is_looked_at_again() {
     let shelf = Shelf::with(1..=2);
     shelf.fail(1, true);
     let consumer = Consumer::builder(shelf.clone(), MemoryProgress::new());
-    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     consumer.settled().await;
     assert!(matches!(consumer.explain().verdict, Verdict::SourceFails { .. }));
     eventually(PATIENCE, "further looks", async || shelf.reads() > 5).await;
@@ -199,9 +196,7 @@ impl Source for Odd {
 async fn odd(words: &[&'static str]) -> Consumer {
     let source = Odd(Mutex::new(words.iter().rev().copied().collect()));
     let consumer = Consumer::builder(source, MemoryProgress::new());
-    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
-    consumer
+    started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,8 +270,7 @@ impl Progress for Failing {
 async fn jobs_run_on_while_the_progress_cannot_be_stored() {
     let (log, progress) = (MemoryLog::new(), Failing::default());
     let consumer = Consumer::builder(log.clone(), progress.clone()).look_ahead(0);
-    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     progress.fails.store(true, Ordering::SeqCst);
     log.append(1..=50);
     eventually(PATIENCE, "all to be done", async || consumer.progress() == 50).await;
@@ -294,8 +288,7 @@ async fn the_highest_index_is_done_and_told_once() {
     let tell = told.clone();
     let builder = Consumer::builder(Shelf::with(u64::MAX - 1..=u64::MAX), progress.clone());
     let builder = builder.default_index(u64::MAX - 2).in_order(move |index| tell.lock().unwrap().push(index));
-    let consumer = builder.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     progress.fails.store(true, Ordering::SeqCst);
     // Several saves fail.
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -323,8 +316,7 @@ async fn a_start_that_fails_may_be_made_again() {
 async fn a_last_progress_that_cannot_be_stored_is_an_error() {
     let progress = Failing::default();
     let consumer = Consumer::builder(Shelf::with(1..=3), progress.clone());
-    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     progress.fails.store(true, Ordering::SeqCst);
     eventually(PATIENCE, "all to be done", async || consumer.progress() == 3).await;
     let error = consumer.stop().await.unwrap_err();
@@ -339,8 +331,7 @@ async fn a_store_that_hangs_holds_up_an_end_for_two_calls() {
         let failing = Failing { kept: MemoryProgress::new(), fails: Arc::default() };
         let store = Both(progress, failing.clone());
         let consumer = Consumer::builder(Shelf::with(1..=1), store);
-        let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-        consumer.start().await.unwrap();
+        let consumer = started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
         failing.fails.store(!hangs_at_once, Ordering::SeqCst);
         if hangs_at_once {
             gate.close();
@@ -418,8 +409,7 @@ async fn a_consumer_that_is_fenced_ends_and_drops_its_jobs() {
     let of = |token| RedisProgress::new(&client, "set", "acme").unwrap().fenced(token);
     let builder =
         Consumer::builder(Shelf::with(1..=9), of(1)).concurrency(2).grace(Duration::from_secs(3_600));
-    let (consumer, _jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, _jobs, finisher) = by_hand(builder).await;
     consumer.settled().await;
     of(2).init(0).await.unwrap();
     // Job 2 and those behind it hang, and the grace is long: a later owner runs them by now.
@@ -465,8 +455,7 @@ impl Source for Slow {
 async fn a_slow_source_begins_however_many_may_run() {
     let began = tokio::time::Instant::now();
     let builder = Consumer::builder(Slow(Duration::from_millis(100)), MemoryProgress::new());
-    let consumer = builder.concurrency(2_000).build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder.concurrency(2_000), async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     tokio::time::timeout(Duration::from_secs(3_600), async {
         while consumer.stored() < 5_000 {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -483,8 +472,7 @@ async fn pauses_after_failed_looks_begin_anew_after_one_that_succeeds() {
     let shelf = Shelf::with(1..=2);
     shelf.fail(1, true);
     let builder = Consumer::builder(shelf.clone(), MemoryProgress::new()).concurrency(1);
-    let (consumer, _jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, _jobs, finisher) = by_hand(builder).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     shelf.fail(1, false);
     shelf.fail(2, true);
@@ -540,8 +528,7 @@ async fn a_check_cuts_a_long_pause_of_a_source_that_failed() {
     let shelf = Shelf::with(1..=2);
     shelf.fail(1, true);
     let consumer = Consumer::builder(shelf.clone(), MemoryProgress::new());
-    let consumer = consumer.build(async |_: Delivery<u64>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<u64>| Ok::<_, BoxError>(())).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let before = shelf.reads();
     tokio::time::timeout(Duration::from_secs(6), async {
@@ -569,10 +556,11 @@ async fn each_lasting_trouble_is_told_whatever_else_fails() {
     let (shelf, progress) = (Shelf::with(1..=2), Failing::default());
     shelf.fail(3, true);
     let builder = Consumer::builder(shelf, progress.clone()).concurrency(2).retry(patient());
-    let consumer = builder
-        .build(async |delivery: Delivery<u64>| if delivery.index() == 2 { Err("a bad job") } else { Ok(()) })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let _consumer = started(
+        builder,
+        async |delivery: Delivery<u64>| if delivery.index() == 2 { Err("a bad job") } else { Ok(()) },
+    )
+    .await;
     progress.fails.store(true, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(20)).await;
     let all = lines.all();

@@ -6,12 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_connection::Client;
 use tenure_sequence::{
-    BoxError, Consumer, Delivery, Error, LogError, MemoryLog, MemoryProgress, RedisLogs, Source, SourceError,
+    BoxError, Consumer, Delivery, Error, LogError, MemoryLog, MemoryProgress, RedisLog, RedisLogs, Source,
+    SourceError,
 };
 use tenure_testing::{RedisServer, eventually};
 use tokio::time::timeout;
 
-use crate::PATIENCE;
+use crate::{PATIENCE, by_hand, started};
 
 fn client(server: &RedisServer) -> Client {
     Client::builder(&server.url()).response_timeout(Duration::from_secs(8)).build().unwrap()
@@ -21,13 +22,19 @@ fn logs(server: &RedisServer) -> RedisLogs {
     RedisLogs::open(&client(server), "set").unwrap()
 }
 
+/// A server, and a log on it.
+fn served(name: &str) -> (RedisServer, RedisLog) {
+    let server = RedisServer::start().unwrap();
+    let log = logs(&server).log(name).unwrap();
+    (server, log)
+}
+
 /// A delivery of this index, whose consumer has stored the index before it.
 async fn delivery(index: u64) -> (Consumer, Delivery<u64>) {
     let log = MemoryLog::new();
     log.append(1..=index);
     let builder = Consumer::builder(log, MemoryProgress::new()).default_index(index - 1);
-    let (consumer, mut jobs, _) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, mut jobs, _) = by_hand(builder).await;
     let delivery = jobs.next().await.unwrap();
     (consumer, delivery)
 }
@@ -62,8 +69,7 @@ async fn a_read_of_no_bodies_has_none() {
 
 #[tokio::test]
 async fn a_trimmed_index_is_gone_and_not_missing() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("acme").unwrap();
+    let (_server, log) = served("acme");
     log.append(["a", "b", "c"]).await.unwrap();
     log.trim(2).await.unwrap();
     let gone = log.read(1, 9).await;
@@ -127,8 +133,7 @@ async fn indexes_that_a_loss_has_freed_are_not_taken_for_those_read() {
     assert_eq!(reads.read(3, 9).await.unwrap(), ["c"]);
     assert!(waits.read(4, 9).await.unwrap().is_empty(), "it has begun behind 3");
     let consumer = Consumer::builder(set.log("acme").unwrap(), MemoryProgress::new());
-    let consumer = consumer.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).await;
     eventually(PATIENCE, "3 to be done", async || consumer.stored() == 3).await;
     // A loss of data, and indexes 1 to 5 are given to others.
     log.destroy().await.unwrap();
@@ -203,8 +208,7 @@ async fn a_progress_above_the_head_of_a_log_ends_its_consumer() {
     assert_eq!(memory.at(77).await.unwrap(), None, "to ask for one is no look");
     for (source, default_index) in [(memory, 7), (MemoryLog::new(), 1)] {
         let consumer = Consumer::builder(source, MemoryProgress::new()).default_index(default_index);
-        let consumer = consumer.build(async |_: Delivery<&str>| Ok::<_, BoxError>(())).unwrap();
-        consumer.start().await.unwrap();
+        let consumer = started(consumer, async |_: Delivery<&str>| Ok::<_, BoxError>(())).await;
         let error = timeout(PATIENCE, consumer.ended()).await.expect("an end").unwrap_err();
         assert!(matches!(error, Error::Source(SourceError::Broken(_))), "{error:?}");
     }
@@ -212,8 +216,7 @@ async fn a_progress_above_the_head_of_a_log_ends_its_consumer() {
 
 #[tokio::test]
 async fn a_hole_in_a_log_ends_the_read_before_it() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("acme").unwrap();
+    let (server, log) = served("acme");
     log.append(["a", "b", "c"]).await.unwrap();
     let mut delete = redis::cmd("XDEL");
     client(&server)
@@ -227,8 +230,7 @@ async fn a_hole_in_a_log_ends_the_read_before_it() {
 
 #[tokio::test]
 async fn an_input_appends_once() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("out").unwrap();
+    let (server, log) = served("out");
     let memory = MemoryLog::new();
     let (_five, input) = delivery(5).await;
     let first = log.append_for(&input, ["a", "b"]).await.unwrap();
@@ -261,8 +263,7 @@ async fn an_append_tells_the_consumer_of_the_log_at_once() {
     let (reading, writing) = (logs(&server), logs(&server));
     for name in ["acme", "globex"] {
         let builder = Consumer::builder(reading.log(name).unwrap(), reading.progress(name).unwrap());
-        let consumer = builder.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
-        consumer.start().await.unwrap();
+        let consumer = started(builder, async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).await;
         consumers.push((writing.log(name).unwrap(), consumer));
     }
     // Far less than the pause after which a consumer looks in any case.
@@ -286,8 +287,7 @@ async fn a_log_is_looked_at_after_an_outage() {
     let set = logs(&server);
     let log = set.log("acme").unwrap();
     let consumer = Consumer::builder(set.log("acme").unwrap(), set.progress("acme").unwrap());
-    let consumer = consumer.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).await;
     log.append(["a"]).await.unwrap();
     eventually(PATIENCE, "1 to be done", async || consumer.stored() == 1).await;
     server.kill().unwrap();
@@ -298,8 +298,7 @@ async fn a_log_is_looked_at_after_an_outage() {
 
 #[tokio::test]
 async fn too_much_is_refused_before_anything_is_sent() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("acme").unwrap();
+    let (_server, log) = served("acme");
     let many = log.append(vec!["x"; 1_001]).await;
     assert!(matches!(many, Err(LogError::TooLarge { what: "bodies", is: 1_001, limit: 1_000 })), "{many:?}");
     let long = log.append([vec![0; (4 << 20) + 1]]).await;
@@ -321,8 +320,7 @@ async fn names_that_fit_into_no_key_are_refused() {
 
 #[tokio::test]
 async fn a_destroyed_log_leaves_no_key() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("acme").unwrap();
+    let (server, log) = served("acme");
     let (_one, input) = delivery(1).await;
     log.append(["a"]).await.unwrap();
     log.append_for(&input, ["b"]).await.unwrap();
@@ -333,8 +331,7 @@ async fn a_destroyed_log_leaves_no_key() {
 
 #[tokio::test]
 async fn keys_of_another_kind_are_found_before_anything_is_written() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("acme").unwrap();
+    let (server, log) = served("acme");
     let redis = client(&server).commands();
     let (_one, input) = delivery(1).await;
     for key in ["log:acme", "heads"] {
@@ -373,12 +370,10 @@ impl Source for Endless {
 
 #[tokio::test]
 async fn inputs_above_2_to_53_are_refused_and_not_mixed_up() {
-    let server = RedisServer::start().unwrap();
-    let log = logs(&server).log("out").unwrap();
+    let (_server, log) = served("out");
     let highest = 1 << 53;
     let builder = Consumer::builder(Endless, MemoryProgress::new()).default_index(highest - 1).concurrency(2);
-    let (consumer, mut jobs, _) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (_consumer, mut jobs, _) = by_hand(builder).await;
     let (last, above) = (jobs.next().await.unwrap(), jobs.next().await.unwrap());
     assert_eq!((last.index(), above.index()), (highest, highest + 1));
     assert!(!log.append_for(&last, ["a"]).await.unwrap().repeated);
@@ -471,8 +466,7 @@ async fn the_rights_of_the_readme_suffice() {
     let set = set.unwrap();
     let (log, progress) = (set.log("acme").unwrap(), set.progress("acme").unwrap());
     let consumer = Consumer::builder(set.log("acme").unwrap(), progress.clone());
-    let consumer = consumer.build(async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(consumer, async |_: Delivery<Bytes>| Ok::<_, BoxError>(())).await;
     consumer.settled().await;
     let (_one, input) = delivery(1).await;
     log.append(["a"]).await.unwrap();

@@ -16,10 +16,24 @@ mod watching;
 use std::time::Duration;
 
 use shelf::Shelf;
-use tenure_sequence::{Consumer, Explanation};
+use tenure_sequence::{Builder, Consumer, Explanation, Finisher, Handler, Jobs, Progress, Source};
 
 /// Longer than anything takes.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A consumer that has started, with this handler.
+async fn started<S: Source, P: Progress>(builder: Builder<S, P>, handler: impl Handler<S::Job>) -> Consumer {
+    let consumer = builder.build(handler).unwrap();
+    consumer.start().await.unwrap();
+    consumer
+}
+
+/// A consumer that has started; the test takes and finishes its jobs.
+async fn by_hand<S: Source, P: Progress>(builder: Builder<S, P>) -> (Consumer, Jobs<S::Job>, Finisher) {
+    let (consumer, jobs, finisher) = builder.manual().unwrap();
+    consumer.start().await.unwrap();
+    (consumer, jobs, finisher)
+}
 
 /// The state in the notation of the traces: progress, then the indexes that run (`!`) or are done (`*`).
 fn shown(seen: &Explanation) -> String {

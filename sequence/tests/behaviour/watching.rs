@@ -10,7 +10,7 @@ use metrics::{
 use tenure_sequence::{BoxError, Consumer, Delivery, MemoryProgress, Verdict};
 use tenure_testing::{Lines, eventually};
 
-use crate::{PATIENCE, Shelf};
+use crate::{PATIENCE, Shelf, by_hand, started};
 
 #[tokio::test(start_paused = true)]
 async fn a_stuck_head_is_named_with_what_it_holds_up() {
@@ -95,14 +95,12 @@ async fn the_metrics_of_the_readme_are_counted() {
     let builder = Consumer::builder(shelf.clone(), MemoryProgress::new()).name("acme").concurrency(2);
     let builder =
         builder.retry(tenure_sequence::Retry::forever(Duration::from_millis(1), Duration::from_millis(1)));
-    let consumer = builder
-        .build(async |delivery: Delivery<u64>| match delivery.index() {
-            2 if delivery.attempt() == 1 => Err("once".into()),
-            4 => std::future::pending().await,
-            _ => Ok::<_, BoxError>(()),
-        })
-        .unwrap();
-    consumer.start().await.unwrap();
+    let consumer = started(builder, async |delivery: Delivery<u64>| match delivery.index() {
+        2 if delivery.attempt() == 1 => Err("once".into()),
+        4 => std::future::pending().await,
+        _ => Ok::<_, BoxError>(()),
+    })
+    .await;
     eventually(PATIENCE, "3 to be done", async || consumer.stored() == 3).await;
     shelf.fail(6, false);
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -133,8 +131,7 @@ async fn the_log_names_a_stuck_head_once_and_is_quiet_otherwise() {
     let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
     let _local = tracing::subscriber::set_default(subscriber);
     let builder = Consumer::builder(Shelf::with(1..=3), MemoryProgress::new()).name("acme");
-    let (consumer, _jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, _jobs, finisher) = by_hand(builder).await;
     consumer.settled().await;
     finisher.finish(1).await.unwrap();
     finisher.finish(3).await.unwrap();
@@ -160,8 +157,7 @@ async fn gauges_move_during_a_stop_and_go_with_the_consumer() {
     let _second = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
     let _local = tracing::subscriber::set_default(subscriber);
     let builder = Consumer::builder(Shelf::with(1..=3), MemoryProgress::new()).name("acme").concurrency(3);
-    let (consumer, _jobs, finisher) = builder.manual().unwrap();
-    consumer.start().await.unwrap();
+    let (consumer, _jobs, finisher) = by_hand(builder).await;
     consumer.settled().await;
     let mut stop = Box::pin(consumer.stop());
     assert!(futures::FutureExt::now_or_never(&mut stop).is_none());

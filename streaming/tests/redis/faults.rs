@@ -10,7 +10,7 @@ use tenure_streaming::{Entry, EntryId, Error, NewEntry, Reader, Sink, SinkBuilde
 use tenure_testing::proxy::{Cut, Direction};
 use tenure_testing::{Data, Proxy, RedisServer, eventually};
 
-use crate::support::{LONG, SOON, calls, client, fill, pending, stream};
+use crate::support::{LONG, SOON, calls, client, fill, pending, served, stream};
 
 const ENTRIES: usize = 6;
 
@@ -320,8 +320,7 @@ async fn killed_connections_are_renewed_and_nothing_is_lost() {
 
 #[tokio::test]
 async fn scripts_that_are_flushed_are_loaded_again() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (server, client, _) = served();
     let bounded = Stream::builder(&client, "s").sliding_ttl(LONG).build().unwrap();
     let flush = || server.query::<()>(cmd("SCRIPT").arg("FLUSH")).unwrap();
     let mut sink = patient_sink(&client).consumer("c").open().await.unwrap();
@@ -346,8 +345,7 @@ async fn scripts_that_are_flushed_are_loaded_again() {
 
 #[tokio::test]
 async fn a_full_server_refuses_to_add_but_reads_acks_and_removes() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (server, client, _) = served();
     let added = fill(&client, "s", 4).await;
     let builder = Sink::builder(&client, "g").stream("s").ack_grace(Duration::from_millis(100));
     let mut sink = builder.clone().open().await.unwrap();
@@ -386,8 +384,7 @@ async fn a_full_server_refuses_to_add_but_reads_acks_and_removes() {
 
 #[tokio::test]
 async fn a_demoted_master_is_an_error_until_there_is_a_master_again() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (server, client, _) = served();
     let first = fill(&client, "s", 1).await[0];
     let mut sink = patient_sink(&client).open().await.unwrap();
     let held = next(&mut sink, "sink").await;

@@ -8,7 +8,9 @@ use tenure_connection::Client;
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Reader, ReaderBuilder, Start};
 use tenure_testing::{Data, RedisServer, eventually};
 
-use crate::support::{LONG, SOON, blocked, calls, client, connections, fill, ids, keys, stream, values};
+use crate::support::{
+    LONG, SOON, blocked, calls, client, connections, fill, ids, keys, served, stream, values,
+};
 
 async fn next(reader: &mut Reader) -> Vec<Entry> {
     tokio::time::timeout(SOON, reader.next_batch()).await.expect("in time").unwrap()
@@ -24,8 +26,7 @@ fn builder(client: &Client) -> ReaderBuilder {
 
 #[tokio::test]
 async fn each_stream_is_read_behind_its_own_cursor_without_a_gap() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = fill(&client, "a", 10).await;
     fill(&client, "b", 10).await;
     let mut reader = builder(&client)
@@ -55,8 +56,7 @@ async fn each_stream_is_read_behind_its_own_cursor_without_a_gap() {
 
 #[tokio::test]
 async fn nothing_new_is_no_batch() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let mut reader = builder(&client).block(Duration::ZERO).open().await.unwrap();
     assert!(next(&mut reader).await.is_empty(), "no streams");
     reader.handle().add_stream("absent", Start::Oldest).await.unwrap();
@@ -78,9 +78,7 @@ async fn nothing_new_is_no_batch() {
 
 #[tokio::test]
 async fn streams_are_added_and_removed_while_a_read_waits() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let first = fill(&client, "a", 1).await[0];
     let second = fill(&client, "b", 1).await[0];
 
@@ -115,9 +113,7 @@ async fn streams_are_added_and_removed_while_a_read_waits() {
 
 #[tokio::test]
 async fn a_dropped_call_loses_nothing() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let mut reader = builder(&client).stream("s", Start::Oldest).block(LONG).open().await.unwrap();
     for _ in 0..20 {
         tokio::select! {
@@ -133,8 +129,7 @@ async fn a_dropped_call_loses_nothing() {
 
 #[tokio::test]
 async fn the_cursor_moves_as_entries_are_taken_from_the_stream() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 5).await;
     let mut reader = builder(&client).stream("s", Start::Oldest).block(Duration::ZERO).open().await.unwrap();
     let handle = reader.handle();
@@ -145,7 +140,6 @@ async fn the_cursor_moves_as_entries_are_taken_from_the_stream() {
     handle.set_cursor("s", added[3]);
     assert_eq!(take(&mut reader).await.id, added[4]);
 
-    let redis = client.commands();
     let mut waiting = reader.next();
     tokio::select! {
         item = &mut waiting => panic!("{item:?}"),
@@ -157,9 +151,7 @@ async fn the_cursor_moves_as_entries_are_taken_from_the_stream() {
 
 #[tokio::test]
 async fn redis_is_read_again_only_when_all_entries_are_taken() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     fill(&client, "s", 30).await;
     let mut reader = builder(&client).stream("s", Start::Oldest).count(10).open().await.unwrap();
     for n in 1..=30 {
@@ -170,9 +162,7 @@ async fn redis_is_read_again_only_when_all_entries_are_taken() {
 
 #[tokio::test]
 async fn a_closed_reader_is_over() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 2).await;
     let mut reader = builder(&client).stream("s", Start::Oldest).open().await.unwrap();
     let handle = reader.handle();
@@ -193,8 +183,7 @@ async fn a_closed_reader_is_over() {
 
 #[tokio::test]
 async fn reading_begins_where_it_is_told_to() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = stream(&client, "s");
     assert_eq!(stream.position(Start::Newest).await.unwrap(), EntryId::MIN, "no stream yet");
     for (ms, n) in [(1000, "1"), (2000, "2"), (3000, "3")] {
@@ -223,8 +212,7 @@ async fn reading_begins_where_it_is_told_to() {
 
 #[tokio::test]
 async fn only_wanted_topics_come_and_the_cursor_passes_the_others() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = stream(&client, "s");
     for topic in ["orders.new", "orders.paid", "users.new", "orders"] {
         stream.add_with(AddOptions::new().topic(topic), &[("n", topic)]).await.unwrap();
@@ -252,8 +240,7 @@ async fn only_wanted_topics_come_and_the_cursor_passes_the_others() {
 
 #[tokio::test]
 async fn entries_that_no_filter_wants_do_not_prolong_the_wait() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let one = builder(&client).stream("s", Start::Oldest).filter(Filter::topic("never"));
     let mut reader = one.block(Duration::from_millis(100)).open().await.unwrap();
     let adding = async {
@@ -269,9 +256,7 @@ async fn entries_that_no_filter_wants_do_not_prolong_the_wait() {
 
 #[tokio::test]
 async fn a_cursor_ahead_of_a_renewed_stream_is_reported_once() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (server, client, redis) = served();
     let add = async |id: &str| redis.command(cmd("XADD").arg(&["s", id, "n", "1"])).await.unwrap();
     let later = Start::At(SystemTime::now() + LONG);
     let one = builder(&client).stream("s", Start::Oldest).stream("later", later).stream("s2", Start::Oldest);
@@ -319,9 +304,7 @@ async fn a_cursor_ahead_of_a_renewed_stream_is_reported_once() {
 
 #[tokio::test]
 async fn an_error_is_an_item_and_causes_no_busy_loop() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     redis.command(cmd("SET").arg("s").arg("v")).await.unwrap();
     let mut reader = builder(&client).stream("s", Start::Oldest).open().await.unwrap();
     for _ in 0..3 {

@@ -6,9 +6,9 @@ use futures::StreamExt;
 use redis::{Value, cmd};
 use tenure_connection::Client;
 use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Sink, SinkBuilder, Start, Stream};
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::eventually;
 
-use crate::support::{LONG, SOON, client, consumers, fill, ids, keys, pending, stream};
+use crate::support::{LONG, SOON, consumers, fill, ids, keys, pending, served, stream};
 
 const GRACE: Duration = Duration::from_millis(200);
 
@@ -37,8 +37,7 @@ async fn state(client: &Client) -> String {
 
 #[tokio::test]
 async fn a_filtered_sink_takes_nothing_from_one_that_wants_all() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let mut all = builder(&client).open().await.unwrap();
     let filtered = builder(&client).filter(Filter::topic("a")).open().await;
     let Error::SettingMismatch { stream: of, group, name, theirs, ours } = filtered.unwrap_err() else {
@@ -65,8 +64,7 @@ async fn a_filtered_sink_takes_nothing_from_one_that_wants_all() {
 
 #[tokio::test]
 async fn each_setting_is_compared_before_anything_is_written() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     fill(&client, "s", 3).await;
     let sink = builder(&client).filter(Filter::topic("b")).filter(Filter::pattern("a.*"));
     let mut first = sink.clone().start(Start::After(EntryId::MIN)).open().await.unwrap();
@@ -101,8 +99,7 @@ async fn each_setting_is_compared_before_anything_is_written() {
 
 #[tokio::test]
 async fn one_of_two_different_sinks_that_open_at_once_is_refused() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     for round in 0..20 {
         let of = |topic| {
             let sink = Sink::builder(&client, "g").stream(format!("s{round}")).stream(format!("t{round}"));
@@ -121,8 +118,7 @@ async fn one_of_two_different_sinks_that_open_at_once_is_refused() {
 
 #[tokio::test]
 async fn when_all_have_left_the_next_sink_brings_its_settings() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = fill(&client, "s", 2).await;
     let mut first = builder(&client).consumer("a").open().await.unwrap();
     assert_eq!(ids(&batch(&mut first).await), added);
@@ -151,9 +147,7 @@ async fn when_all_have_left_the_next_sink_brings_its_settings() {
 
 #[tokio::test]
 async fn settings_last_as_long_as_their_group() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let (of_a, of_b) = (builder(&client).filter(Filter::topic("a")), builder(&client));
     // A group that somebody else made, with a reader in it: the first sink's settings count.
     redis.command(cmd("XGROUP").arg(&["CREATE", "s", "g", "$", "MKSTREAM"])).await.unwrap();
@@ -192,9 +186,7 @@ impl<F: AsyncFn()> AsyncLose for F {
 
 #[tokio::test]
 async fn a_renewed_group_has_the_settings_of_its_creator() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let mut first = builder(&client).block(Duration::ZERO).open().await.unwrap();
     redis.command(cmd("XGROUP").arg(&["DESTROY", "s", "g"])).await.unwrap();
     eventually(SOON, "the group to be there again", async || {
@@ -216,9 +208,7 @@ async fn a_renewed_group_has_the_settings_of_its_creator() {
 
 #[tokio::test]
 async fn a_sink_notices_that_its_group_has_other_settings() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     for no_ack in [false, true] {
         let sink = |topic| {
             let sink = Sink::builder(&client, "g").stream("s").filter(Filter::topic(topic));

@@ -10,7 +10,8 @@ use tenure_streaming::{AddOptions, Entry, EntryId, Error, Filter, Sink, SinkBuil
 use tenure_testing::{Data, RedisServer, eventually};
 
 use crate::support::{
-    LONG, SOON, blocked, calls, client, connections, consumers, fill, ids, keys, pending, stream, values,
+    LONG, SOON, blocked, calls, client, connections, consumers, fill, ids, keys, pending, served, stream,
+    values,
 };
 
 /// Short enough for a test to wait for.
@@ -44,14 +45,12 @@ async fn collect(sink: &mut Sink, entries: usize) -> Vec<Entry> {
 
 #[tokio::test]
 async fn consumers_share_a_cursor_and_other_groups_get_copies() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 10).await;
     let (mut a, mut b) = (open(&client, "a").await, open(&client, "b").await);
     let of_a = batch(&mut a, 6).await;
     let of_b = batch(&mut b, 6).await;
     assert_eq!([ids(&of_a), ids(&of_b)].concat(), added, "nothing skipped, nothing twice");
-    let redis = client.commands();
     assert_eq!(pending(&redis, "s", "g").await, 10);
     assert_eq!(a.ack(&of_a).await.unwrap(), 6);
     assert_eq!((a.ack(&of_a).await.unwrap(), a.ack(&[]).await.unwrap()), (0, 0));
@@ -69,8 +68,7 @@ async fn consumers_share_a_cursor_and_other_groups_get_copies() {
 
 #[tokio::test]
 async fn a_new_group_begins_where_it_is_told_to() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     for ms in [1000, 2000, 3000] {
         let add = cmd("XADD").arg("s").arg(format!("{ms}-5")).arg("n").arg(ms).take();
         client.commands().command(&add).await.unwrap();
@@ -92,9 +90,7 @@ async fn a_new_group_begins_where_it_is_told_to() {
 
 #[tokio::test]
 async fn a_sink_is_a_stream_with_back_pressure() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 30).await;
     let mut sink = builder(&client).ack_grace(LONG).count(10).open().await.unwrap();
     for n in 1..=30 {
@@ -116,9 +112,7 @@ async fn a_sink_is_a_stream_with_back_pressure() {
 
 #[tokio::test]
 async fn a_batch_has_at_most_the_asked_number_and_may_be_empty() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     fill(&client, "s", 5).await;
     let mut sink = builder(&client).ack_grace(LONG).block(Duration::ZERO).open().await.unwrap();
     assert_eq!(batch(&mut sink, 3).await.len(), 3);
@@ -133,8 +127,7 @@ async fn a_batch_has_at_most_the_asked_number_and_may_be_empty() {
 
 #[tokio::test]
 async fn unacknowledged_entries_go_to_others_after_the_grace() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = fill(&client, "s", 50).await;
     let mut dead = builder(&client).consumer("dead").ack_grace(GRACE).open().await.unwrap();
     assert_eq!(batch(&mut dead, 50).await.len(), 50);
@@ -155,9 +148,7 @@ async fn unacknowledged_entries_go_to_others_after_the_grace() {
 
 #[tokio::test]
 async fn entries_stay_where_they_are_until_the_grace_is_over() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     fill(&client, "s", 3).await;
     let mut holder = open(&client, "holder").await;
     assert_eq!(batch(&mut holder, 10).await.len(), 3);
@@ -168,8 +159,7 @@ async fn entries_stay_where_they_are_until_the_grace_is_over() {
 
 #[tokio::test]
 async fn a_kept_entry_stays_and_a_released_one_goes_at_once() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 2).await;
     let mut a = open(&client, "a").await;
     let entries = batch(&mut a, 10).await;
@@ -180,7 +170,6 @@ async fn a_kept_entry_stays_and_a_released_one_goes_at_once() {
     assert_eq!((got.id, got.deliveries()), (added[1], 2));
     assert_eq!(a.handle().release([released]).await.unwrap(), 0, "another one's by now");
     assert_eq!(a.handle().keep([kept, released]).await.unwrap(), 1);
-    let redis = client.commands();
     let idle = async |id: EntryId| {
         let pending = cmd("XPENDING").arg("s").arg("g").arg(id.to_string()).arg(id.to_string()).arg(1).take();
         let Value::Array(pending) = redis.command(&pending).await.unwrap() else { panic!() };
@@ -206,8 +195,7 @@ async fn a_kept_entry_stays_and_a_released_one_goes_at_once() {
 
 #[tokio::test]
 async fn waiting_entries_stay_with_a_slow_sink() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = fill(&client, "s", 4).await;
     let mut slow = builder(&client).consumer("slow").ack_grace(GRACE).open().await.unwrap();
     let first = take(&mut slow).await;
@@ -230,9 +218,7 @@ async fn waiting_entries_stay_with_a_slow_sink() {
 
 #[tokio::test]
 async fn a_failing_stream_does_not_hold_up_entries_of_others() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     for name in ["bad", "good"] {
         fill(&client, name, 5).await;
     }
@@ -252,9 +238,7 @@ async fn a_failing_stream_does_not_hold_up_entries_of_others() {
 
 #[tokio::test]
 async fn a_dead_consumer_is_deleted_when_its_entries_are_safe() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 600).await;
     let of_group = |name: &'static str| builder(&client).consumer(name).ack_grace(GRACE);
     let mut dead = of_group("dead").open().await.unwrap();
@@ -300,9 +284,7 @@ impl<F: Future<Output = Result<Vec<Entry>, Error>>> NowOrNever for F {
 
 #[tokio::test]
 async fn a_consumer_deleted_while_it_waits_continues_and_may_ack() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let added = fill(&client, "s", 1).await;
     let mut sink = open(&client, "c").await;
     let held = take(&mut sink).await;
@@ -376,9 +358,7 @@ async fn open_and_close(redis: &Connection, builder: SinkBuilder, times: u32) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_under_way_when_the_sink_closes_leaves_nothing_behind() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     open_and_close(&redis, builder(&client).ack_grace(GRACE), 40).await;
     assert_eq!(consumers(&redis, "s", "g").await, [""; 0], "there was nothing to leave to others");
 
@@ -405,8 +385,7 @@ async fn a_read_under_way_when_the_sink_closes_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_returning_consumer_gets_its_unacknowledged_entries_at_once() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = fill(&client, "s", 300).await;
     let mut sink = open(&client, "c").await;
     let entries = batch(&mut sink, 300).await;
@@ -424,8 +403,7 @@ async fn a_returning_consumer_gets_its_unacknowledged_entries_at_once() {
 
 #[tokio::test]
 async fn with_no_ack_each_entry_comes_once_and_nothing_is_pending() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = fill(&client, "s", 10).await;
     let sink = || builder(&client).no_ack().ack_grace(GRACE).dead_after(GRACE).count(5);
     let mut first = sink().open().await.unwrap();
@@ -441,8 +419,7 @@ async fn with_no_ack_each_entry_comes_once_and_nothing_is_pending() {
 
 #[tokio::test]
 async fn only_wanted_topics_come_and_the_others_are_acknowledged() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = stream(&client, "s");
     for topic in ["a.1", "b.1", "a.2", "c.1", "b.2"] {
         stream.add_with(AddOptions::new().topic(topic), &[("n", topic)]).await.unwrap();
@@ -459,9 +436,7 @@ async fn only_wanted_topics_come_and_the_others_are_acknowledged() {
 
 #[tokio::test]
 async fn several_streams_are_read_added_and_removed() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     fill(&client, "a", 2).await;
     fill(&client, "b", 2).await;
     let both = Sink::builder(&client, "g").stream("a").stream("b").ack_grace(LONG);
@@ -496,9 +471,7 @@ async fn several_streams_are_read_added_and_removed() {
 
 #[tokio::test]
 async fn a_lost_group_is_created_anew_and_nothing_is_missed() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let mut added = fill(&client, "s", 3).await;
     let mut sink = open(&client, "c").await;
     for _ in 0..2 {
@@ -528,9 +501,7 @@ async fn a_lost_group_is_created_anew_and_nothing_is_missed() {
 
 #[tokio::test]
 async fn a_group_lost_under_a_waiting_read_is_noticed() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     for how in [cmd("XGROUP").arg("DESTROY").arg("s").arg("g").take(), cmd("DEL").arg("s").take()] {
         let mut sink = open(&client, "c").await;
         let reading = tokio::spawn(async move { take(&mut sink).await.id });
@@ -545,9 +516,7 @@ async fn a_group_lost_under_a_waiting_read_is_noticed() {
 
 #[tokio::test]
 async fn one_lost_group_of_many_holds_nothing_up() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let names: Vec<_> = (0..200).map(|n| format!("s{n}")).collect();
     let many = names.iter().fold(Sink::builder(&client, "g"), |sink, name| sink.stream(name.as_str()));
     let mut sink = many.ack_grace(LONG).open().await.unwrap();
@@ -561,9 +530,7 @@ async fn one_lost_group_of_many_holds_nothing_up() {
 
 #[tokio::test]
 async fn a_group_lost_again_and_again_causes_no_busy_loop() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let mut sink = open(&client, "c").await;
     let reading = tokio::spawn(async move { sink.next().await });
     // The pauses are at least 0, 25, 50, 100, 200 and 400 ms: the slowest machine makes fewer attempts.
@@ -578,9 +545,7 @@ async fn a_group_lost_again_and_again_causes_no_busy_loop() {
 
 #[tokio::test]
 async fn an_error_is_an_item_and_causes_no_busy_loop() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let mut sink = open(&client, "c").await;
     redis.command(cmd("SET").arg("s").arg("v")).await.unwrap();
     for _ in 0..3 {

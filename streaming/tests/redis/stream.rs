@@ -9,7 +9,7 @@ use tenure_streaming::{
 };
 use tenure_testing::{RedisServer, eventually};
 
-use crate::support::{SOON, calls, client, keys, stream, values};
+use crate::support::{SOON, calls, client, keys, served, stream, values};
 
 async fn pttl(redis: &Connection, key: &str) -> i64 {
     match redis.command(cmd("PTTL").arg(key)).await.unwrap() {
@@ -20,8 +20,7 @@ async fn pttl(redis: &Connection, key: &str) -> i64 {
 
 #[tokio::test]
 async fn entries_are_added_looked_at_and_removed() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = stream(&client, "s");
     assert_eq!((stream.len().await.unwrap(), stream.oldest().await.unwrap()), (0, None));
     let first = stream.add(&[("s", &b"\xff\0"[..]), ("t", b"7"), ("s", b"")]).await.unwrap();
@@ -48,8 +47,7 @@ async fn entries_are_added_looked_at_and_removed() {
 
 #[tokio::test]
 async fn a_topic_goes_along_and_only_if_exists_creates_nothing() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     for stream in [
         stream(&client, "s"),
         Stream::builder(&client, "s").sliding_ttl(Duration::from_secs(60)).build().unwrap(),
@@ -69,8 +67,7 @@ async fn a_topic_goes_along_and_only_if_exists_creates_nothing() {
 
 #[tokio::test]
 async fn a_batch_is_added_in_order_in_one_step() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = Stream::builder(&client, "s").max_len_exact(600).build().unwrap();
     let batch: Vec<_> = (0..1000)
         .map(|n| {
@@ -95,8 +92,7 @@ async fn a_batch_is_added_in_order_in_one_step() {
 
 #[tokio::test]
 async fn oversized_and_misnamed_entries_are_refused_before_sending() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = stream(&client, "s");
     for name in [String::new(), "x".repeat(513)] {
         assert!(matches!(Stream::new(&client, name), Err(Error::Name { .. })));
@@ -134,8 +130,7 @@ async fn oversized_and_misnamed_entries_are_refused_before_sending() {
 
 #[tokio::test]
 async fn a_stream_has_a_greatest_length() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let about = Stream::builder(&client, "s").max_len(100).build().unwrap();
     for n in 0..500 {
         about.add(&[("n", n.to_string())]).await.unwrap();
@@ -154,9 +149,7 @@ async fn a_stream_has_a_greatest_length() {
 
 #[tokio::test]
 async fn each_entry_extends_a_sliding_life_but_not_an_absolute_one() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let (minute, hour) = (Duration::from_secs(60), Duration::from_secs(3600));
     stream(&client, "s").add(&[("n", "0")]).await.unwrap();
     assert_eq!(pttl(&redis, "s").await, -1);
@@ -189,8 +182,7 @@ async fn each_entry_extends_a_sliding_life_but_not_an_absolute_one() {
 
 #[tokio::test]
 async fn an_entry_is_added_once_for_an_id() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let stream = stream(&client, "s");
     let first = stream.add_once("id", &[("n", "1"), ("m", "")]).await.unwrap();
     assert!(!first.repeated);
@@ -222,9 +214,7 @@ async fn an_entry_is_added_once_for_an_id() {
 
 #[tokio::test]
 async fn ids_are_forgotten_when_their_window_is_over() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let redis = client.commands();
+    let (_server, client, redis) = served();
     let short = Stream::builder(&client, "s").once_window(Duration::from_millis(30)).build().unwrap();
     let long = Stream::builder(&client, "s").once_window(Duration::from_secs(60)).build().unwrap();
     let kept = long.add_once("long", &[("n", "1")]).await.unwrap();
@@ -248,8 +238,7 @@ async fn ids_are_forgotten_when_their_window_is_over() {
 
 #[tokio::test]
 async fn many_concurrent_add_once_calls_add_one_entry() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     let added = futures::future::join_all((0..50).map(|_| {
         let stream = stream(&client, "s");
         async move { stream.add_once("id", &[("n", "1")]).await.unwrap() }
@@ -262,8 +251,7 @@ async fn many_concurrent_add_once_calls_add_one_entry() {
 
 #[tokio::test]
 async fn another_kind_of_key_is_a_typed_error() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     client.commands().command(cmd("SET").arg("text").arg("v")).await.unwrap();
     let text = Stream::builder(&client, "text").sliding_ttl(SOON).build().unwrap();
     let wrong = |error: Error| {
@@ -324,8 +312,7 @@ async fn an_add_that_fails_in_part_adds_nothing_however_often_tried() {
 
 #[tokio::test]
 async fn streams_with_the_same_hash_tag_know_their_own_ids_only() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
+    let (_server, client, _) = served();
     for name in ["s", "{s}", "{s}:a", "b{s}"] {
         assert!(!stream(&client, name).add_once("id", &[("n", "1")]).await.unwrap().repeated, "{name}");
     }

@@ -16,6 +16,14 @@ pub(crate) fn client(server: &RedisServer) -> Client {
     Client::open(&server.url()).unwrap()
 }
 
+/// A server, a client of it, and the client's connection for commands.
+pub(crate) fn served() -> (RedisServer, Client, Connection) {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let redis = client.commands();
+    (server, client, redis)
+}
+
 pub(crate) fn stream(client: &Client, name: &str) -> Stream {
     Stream::new(client, name).unwrap()
 }

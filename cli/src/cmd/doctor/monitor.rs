@@ -1,6 +1,6 @@
 //! The findings in the forms of monitors: the line of a Nagios plugin, and the metrics of Prometheus.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use clap::ValueEnum;
@@ -31,10 +31,10 @@ impl Monitor {
     ) -> Result<Code, Failure> {
         match self {
             Self::Nagios => {
-                let (text, state) = nagios(pool, &findings);
+                let (text, code) = nagios(pool, &findings);
                 out.write_all(text.as_bytes())?;
                 out.flush()?;
-                Ok(state.code())
+                Ok(code)
             }
             Self::Prometheus => {
                 out.write_all(prometheus(pool, findings.as_deref().ok()).as_bytes())?;
@@ -45,67 +45,39 @@ impl Monitor {
     }
 }
 
-/// The state of a service in Nagios.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Ok,
-    Warning,
-    Critical,
-    Unknown,
-}
+/// The state of a service in Nagios, and the code with the number that Nagios expects: the names of codes are those of other
+/// commands.
+type State = (&'static str, Code);
 
-impl State {
-    fn of(severity: Severity) -> Self {
-        match severity {
-            Severity::Ok => Self::Ok,
-            Severity::Warn => Self::Warning,
-            Severity::Fail => Self::Critical,
-        }
-    }
-
-    /// Trouble of the network or of the pool is critical. Otherwise the plugin itself was asked wrongly.
-    fn without_findings(failure: &Failure) -> Self {
-        match failure.code {
-            Code::Redis | Code::Late | Code::NotFound => Self::Critical,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// The code with the number that Nagios expects: the names are those of other commands.
-    fn code(self) -> Code {
-        match self {
-            Self::Ok => Code::Done,
-            Self::Warning => Code::Failed,
-            Self::Critical => Code::Usage,
-            Self::Unknown => Code::NotFound,
-        }
+fn state_of(severity: Severity) -> State {
+    match severity {
+        Severity::Ok => ("OK", Code::Done),
+        Severity::Warn => ("WARNING", Code::Failed),
+        Severity::Fail => ("CRITICAL", Code::Usage),
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ok => "OK",
-            Self::Warning => "WARNING",
-            Self::Critical => "CRITICAL",
-            Self::Unknown => "UNKNOWN",
-        })
+/// Trouble of the network or of the pool is critical. Otherwise the plugin itself was asked wrongly.
+fn without_findings(failure: &Failure) -> State {
+    match failure.code {
+        Code::Redis | Code::Late | Code::NotFound => state_of(Severity::Fail),
+        _ => ("UNKNOWN", Code::NotFound),
     }
 }
 
 /// The first line says the worst, those after it say the rest. Nagios takes what follows a bar for numbers.
-fn nagios(pool: &str, findings: &Result<Vec<Finding>, Failure>) -> (String, State) {
+fn nagios(pool: &str, findings: &Result<Vec<Finding>, Failure>) -> (String, Code) {
     let plain = |text: &str| shown::plain(&text.replace('|', "/").replace(['\n', '\r'], " "));
     // None may be named.
     let of = if pool.is_empty() { String::new() } else { format!("{}: ", plain(pool)) };
     let findings = match findings {
         Ok(findings) => findings,
         Err(failure) => {
-            let state = State::without_findings(failure);
-            return (format!("TENURE {state} - {of}{}\n", plain(&failure.to_string())), state);
+            let (state, code) = without_findings(failure);
+            return (format!("TENURE {state} - {of}{}\n", plain(&failure.to_string())), code);
         }
     };
-    let state = State::of(worst(findings));
+    let (state, code) = state_of(worst(findings));
     let mut bad: Vec<_> = findings.iter().filter(|finding| finding.severity > Severity::Ok).collect();
     bad.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let text = match bad.as_slice() {
@@ -129,14 +101,14 @@ fn nagios(pool: &str, findings: &Result<Vec<Finding>, Failure>) -> (String, Stat
     }
     answer.push('\n');
     for finding in bad {
-        let state = State::of(finding.severity);
+        let (state, _) = state_of(finding.severity);
         let _ = write!(answer, "{state} {}: {}", finding.check, plain(&finding.text));
         if let Some(remedy) = &finding.remedy {
             let _ = write!(answer, " - {}", plain(remedy));
         }
         answer.push('\n');
     }
-    (answer, state)
+    (answer, code)
 }
 
 /// One metric for all checks, one for each unit of their numbers, and one that says whether there are any.
@@ -204,24 +176,24 @@ mod tests {
 
     #[test]
     fn nagios_hears_the_worst_first_and_all_numbers() {
-        let (text, state) = nagios("feeds", &Ok(findings()));
+        let (text, code) = nagios("feeds", &Ok(findings()));
         let expected = "\
 TENURE CRITICAL - feeds: the oldest job has waited for 5 m, and 1 more | warn=1;0;;0 fail=1;;0;0 \
 server.memory=7340032B;;;0 pool.parked=2;;;0 pool.oldest=300.25s;;;0
 CRITICAL pool.oldest: the oldest job has waited for 5 m - tenure explain --any
 WARNING pool.parked: 2 jobs are parked; 2 with: a/b - mend the cause
 ";
-        assert_eq!((text.as_str(), state), (expected, State::Critical));
+        assert_eq!((text.as_str(), code), (expected, Code::Usage));
         let fine = nagios("feeds", &Ok(vec![Finding::ok("pool.hold", "x")]));
         assert_eq!(
             fine,
-            ("TENURE OK - feeds: checks: 1, all fine | warn=0;0;;0 fail=0;;0;0\n".to_owned(), State::Ok)
+            ("TENURE OK - feeds: checks: 1, all fine | warn=0;0;;0 fail=0;;0;0\n".to_owned(), Code::Done)
         );
     }
 
     #[test]
     fn nagios_has_a_number_for_each_state() {
-        let of = |findings| nagios("p", &findings).1.code() as u8;
+        let of = |findings| nagios("p", &findings).1 as u8;
         assert_eq!(of(Ok(vec![])), 0);
         assert_eq!(of(Ok(vec![Finding::warn("a", "b", "c")])), 1);
         assert_eq!(of(Ok(findings())), 2);

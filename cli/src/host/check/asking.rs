@@ -14,13 +14,13 @@ super::scenarios! {
     "takes notifications in order" => in_order,
     "refuses a notification for a time" => refuse,
     "takes a notification beside a slow one" => beside,
-    "answers an ask" => answer,
-    "refuses an ask" => refuse_ask,
-    "sends an ask to the job's next owner" => moved_ask,
-    "answers asks of a job in any order" => any_order,
-    "answers for a job before its last word, or not at all" => before_last_word,
-    "takes another payload" => update,
-    "starts again for another payload" => restart,
+    "answers an ask" => answer if "ask",
+    "refuses an ask" => refuse_ask if "ask",
+    "sends an ask to the job's next owner" => moved_ask if "ask",
+    "answers asks of a job in any order" => any_order if "ask",
+    "answers for a job before its last word, or not at all" => before_last_word if "ask",
+    "takes another payload" => update if "update",
+    "starts again for another payload" => restart if "update",
     "keeps a checkpoint" => checkpoint,
     "learns that a checkpoint was not kept" => fenced,
     "learns that a checkpoint is longer than the pool keeps" => too_long,
@@ -33,7 +33,6 @@ super::scenarios! {
 type Played = Result<(), String>;
 
 async fn note(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Player::runs()).await?;
     host.noted(job, "reload").await?;
     // It was said before the ack.
@@ -42,7 +41,6 @@ async fn note(host: &mut Player) -> Played {
 }
 
 async fn in_order(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Player::runs()).await?;
     for number in 0..20 {
         host.noted(job, &number.to_string()).await?;
@@ -52,7 +50,6 @@ async fn in_order(host: &mut Player) -> Played {
 }
 
 async fn refuse(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Player::runs()).await?;
     let mut noted = host.note(job, 0, "refuse").await?;
     let first = host.until("an ack", |_| noted.try_recv().ok()).await?;
@@ -67,7 +64,6 @@ async fn refuse(host: &mut Player) -> Played {
 }
 
 async fn beside(host: &mut Player) -> Played {
-    host.welcome().await?;
     let slow = host.run(Player::runs()).await?;
     let quick = host.run(Player::runs().key("b")).await?;
     let mut late = host.note(slow, 0, "slow").await?;
@@ -79,15 +75,7 @@ async fn beside(host: &mut Player) -> Played {
 }
 
 /// Asks that a host without the feature is not asked.
-fn has(host: &Player, feature: &str) -> bool {
-    host.hello.features.iter().any(|has| has == feature)
-}
-
 async fn answer(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "ask") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     host.ask(job, "who?").await?;
     match host.until("an answer", |host| host.answers.pop()).await? {
@@ -97,10 +85,6 @@ async fn answer(host: &mut Player) -> Played {
 }
 
 async fn refuse_ask(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "ask") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     host.ask(job, "no").await?;
     match host.until("an answer", |host| host.answers.pop()).await? {
@@ -110,10 +94,6 @@ async fn refuse_ask(host: &mut Player) -> Played {
 }
 
 async fn moved_ask(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "ask") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     host.ask(job, "moved").await?;
     let said = |host: &mut Player| (!host.moved.is_empty() || !host.answers.is_empty()).then_some(());
@@ -125,10 +105,6 @@ async fn moved_ask(host: &mut Player) -> Played {
 }
 
 async fn any_order(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "ask") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     host.ask(job, "slow").await?;
     host.ask(job, "quick").await?;
@@ -138,10 +114,6 @@ async fn any_order(host: &mut Player) -> Played {
 }
 
 async fn before_last_word(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "ask") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     host.ask(job, "slow").await?;
     host.stopped(job).await?;
@@ -154,10 +126,6 @@ async fn before_last_word(host: &mut Player) -> Played {
 }
 
 async fn update(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "update") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     let updated = host.update(job, "silver").await?;
     host.says(job, "update silver").await?;
@@ -165,10 +133,6 @@ async fn update(host: &mut Player) -> Played {
 }
 
 async fn restart(host: &mut Player) -> Played {
-    host.welcome().await?;
-    if !has(host, "update") {
-        return host.ping().await;
-    }
     let job = host.run(Player::runs()).await?;
     let updated = host.update(job, "restart").await?;
     if !updated.restart {
@@ -178,7 +142,6 @@ async fn restart(host: &mut Player) -> Played {
 }
 
 async fn save(host: &mut Player) -> Result<(u64, u64), String> {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "save", "text": "offset 42"}))).await?;
     let (rid, state) = host.until("a checkpoint", |host| host.checkpoints.pop_front()).await?;
     if state != "offset 42" {
@@ -205,7 +168,6 @@ async fn fenced(host: &mut Player) -> Played {
 
 /// The host refuses the checkpoint itself, or is told.
 async fn too_long(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "save", "text": "x".repeat(CHECKPOINT_MAX + 1)}))).await?;
     let said = |host: &mut Player| {
         let said = host.said.iter().any(|(of, word)| *of == job && word.starts_with("status "));
@@ -219,7 +181,6 @@ async fn too_long(host: &mut Player) -> Played {
 }
 
 async fn progress(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "progress"}))).await?;
     let says = |host: &mut Player| host.said.contains(&(job, "progress".to_owned())).then_some(());
     host.until("progress", says).await
@@ -234,7 +195,6 @@ async fn next_request(host: &mut Player) -> Result<Up, String> {
 }
 
 async fn request(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&call("ask", "globex"))).await?;
     let request = match next_request(host).await? {
         Up::Ask(request) => request,
@@ -250,7 +210,6 @@ async fn request(host: &mut Player) -> Played {
 }
 
 async fn failed_request(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&call("dispatch", "globex"))).await?;
     match next_request(host).await? {
         Up::Dispatch(request) => {
@@ -265,7 +224,6 @@ async fn failed_request(host: &mut Player) -> Played {
 }
 
 async fn requests(host: &mut Player) -> Played {
-    host.welcome().await?;
     let mut jobs = Vec::new();
     for key in ["a", "b"] {
         let job = host.run(Job::does(&call("get", key)).key(key)).await?;

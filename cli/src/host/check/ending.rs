@@ -27,7 +27,6 @@ super::scenarios! {
 type Played = Result<(), String>;
 
 async fn by_itself(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "end"}))).await?;
     let end = host.ended(job).await?;
     let well = End::Ended { error: None, park: false, lost: false };
@@ -35,7 +34,6 @@ async fn by_itself(host: &mut Player) -> Played {
 }
 
 async fn fail(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "fail", "text": "the feed broke off"}))).await?;
     match host.ended(job).await? {
         End::Ended { error: Some(error), park: false, lost: false }
@@ -48,7 +46,6 @@ async fn fail(host: &mut Player) -> Played {
 }
 
 async fn park(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "park", "text": "closed"}))).await?;
     match host.ended(job).await? {
         End::Ended { error: Some(error), park: true, .. } if error.contains("closed") => Ok(()),
@@ -57,14 +54,12 @@ async fn park(host: &mut Player) -> Played {
 }
 
 async fn stop(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Player::runs()).await?;
     host.stopped(job).await?;
     host.ping().await
 }
 
 async fn while_starting(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.start(Job::does(&json!({"do": "slow_start", "ms": 60_000}))).await?;
     host.ping().await?;
     host.stop(job).await?;
@@ -73,7 +68,6 @@ async fn while_starting(host: &mut Player) -> Played {
 }
 
 async fn beside(host: &mut Player) -> Played {
-    host.welcome().await?;
     let slow = host.run(Job::does(&json!({"do": "slow_stop", "ms": 1_000}))).await?;
     let quick = host.run(Player::runs().key("b")).await?;
     host.stop(slow).await?;
@@ -85,7 +79,6 @@ async fn beside(host: &mut Player) -> Played {
 }
 
 async fn leave(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "leave", "text": "offset 42"}))).await?;
     host.ping().await?;
     host.stopped(job).await?;
@@ -97,7 +90,6 @@ async fn leave(host: &mut Player) -> Played {
 
 /// Goes by the last bound, wider or narrower than the bound before.
 async fn leave_too_much(host: &mut Player) -> Played {
-    host.welcome().await?;
     for max in [CHECKPOINT_MAX, 2 * CHECKPOINT_MAX, 10] {
         host.tell(&Down::Bounds { checkpoint_max: max as u64 }).await?;
         let leaves = |len: usize| Job::does(&json!({"do": "leave", "text": "x".repeat(len)}));
@@ -128,7 +120,6 @@ async fn unsaved(host: &mut Player) -> Played {
 }
 
 async fn stop_of_ended(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "end"}))).await?;
     host.ended(job).await?;
     host.stop(job).await?;
@@ -138,7 +129,6 @@ async fn stop_of_ended(host: &mut Player) -> Played {
 }
 
 async fn cross(host: &mut Player) -> Played {
-    host.welcome().await?;
     let mut jobs = Vec::new();
     for number in 0..50_u32 {
         let job = Job::does(&json!({"do": "end", "ms": number % 5})).key(format!("key-{number}"));
@@ -157,7 +147,6 @@ async fn cross(host: &mut Player) -> Played {
 }
 
 async fn beside_failure(host: &mut Player) -> Played {
-    host.welcome().await?;
     let good = host.run(Player::runs()).await?;
     for number in 0..20 {
         let job = Job::does(&json!({"do": "start_fail", "text": "x"})).key(format!("key-{number}"));

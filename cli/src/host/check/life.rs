@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::Scenario;
 use super::player::{Job, Player};
 use crate::host::leases::monotonic;
 use crate::host::table::End;
@@ -23,7 +24,6 @@ super::scenarios! {
     "goes on while its node leaves" => drain,
     "says bye to be made anew" => bye,
     "ends with status 0 when there is nothing more to do" => end,
-    "ends with status 78 when it is refused" => refused,
     "ends when its connection does" => hang_up,
 }
 
@@ -33,7 +33,6 @@ const SHORT: u64 = 2_000;
 type Played = Result<(), String>;
 
 async fn pings(host: &mut Player) -> Played {
-    host.welcome().await?;
     for _ in 0..10 {
         host.ping().await?;
     }
@@ -41,7 +40,6 @@ async fn pings(host: &mut Player) -> Played {
 }
 
 async fn pings_beside(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Player::runs()).await?;
     let mut slow = host.note(job, 0, "slow").await?;
     host.ping().await?;
@@ -52,7 +50,6 @@ async fn pings_beside(host: &mut Player) -> Played {
 }
 
 async fn unknown_word(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.tell_other(&json!({"op": "rejoice", "job": 1, "why": [true]})).await?;
     let job = host.run(Player::runs()).await?;
     host.stopped(job).await
@@ -67,7 +64,6 @@ async fn lost(host: &mut Player, job: u64) -> Played {
 }
 
 async fn lease_over(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.lease(2, SHORT).await?;
     // Its lease may be over before it has started.
     let short = host.start(Player::runs().key("b").lease(2)).await?;
@@ -79,7 +75,6 @@ async fn lease_over(host: &mut Player) -> Played {
 }
 
 async fn renewed(host: &mut Player) -> Played {
-    host.welcome().await?;
     // A machine that stands still for as long as a lease lasts shows nothing. Then the lease is longer, and another one.
     for lease in 2..8 {
         let mut until = 0;
@@ -114,7 +109,6 @@ async fn renewed_in_time(host: &mut Player, lease: u64, lasts: u64, until: &mut 
 }
 
 async fn late(host: &mut Player) -> Played {
-    host.welcome().await?;
     let until_ms = monotonic() + SHORT;
     host.tell(&Down::Lease { lease: 2, left_ms: 60_000, until_ms }).await?;
     let job = host.start(Player::runs().lease(2)).await?;
@@ -122,7 +116,6 @@ async fn late(host: &mut Player) -> Played {
 }
 
 async fn stop_after_lease(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.lease(2, SHORT).await?;
     let job = host.run(Job::does(&json!({"do": "slow_stop", "ms": 3_000})).lease(2)).await?;
     // By then it ends.
@@ -135,7 +128,6 @@ async fn stop_after_lease(host: &mut Player) -> Played {
 }
 
 async fn drain(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Player::runs()).await?;
     host.tell(&Down::Drain { within_ms: 10_000 }).await?;
     host.noted(job, "x").await?;
@@ -143,7 +135,6 @@ async fn drain(host: &mut Player) -> Played {
 }
 
 async fn bye(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.run(Job::does(&json!({"do": "bye"}))).await?;
     host.until("bye", |host| host.wants_to_go.then_some(())).await?;
     host.noted(job, "x").await?;
@@ -152,7 +143,6 @@ async fn bye(host: &mut Player) -> Played {
 }
 
 async fn end(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.ping().await?;
     end_of(host).await
 }
@@ -168,6 +158,10 @@ async fn exits(host: &mut Player, status: i32) -> Played {
     if end == launch::End::Exit(status) { Ok(()) } else { Err(format!("it ended with {end}, not {status}")) }
 }
 
+/// The one scenario of a host that is not welcomed.
+pub(super) const REFUSED: Scenario =
+    Scenario { name: "ends with status 78 when it is refused", play: |host| Box::pin(refused(host)) };
+
 async fn refused(host: &mut Player) -> Played {
     let theirs = host.hello.v.clone();
     host.tell(&Down::Refused { why: "this is a check".to_owned(), ours: vec![VERSION + 1], theirs }).await?;
@@ -175,7 +169,6 @@ async fn refused(host: &mut Player) -> Played {
 }
 
 async fn hang_up(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.run(Player::runs()).await?;
     host.hang_up();
     host.exited().await.map(drop)

@@ -12,23 +12,21 @@ mod player;
 mod starting;
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::future::LocalBoxFuture;
 use serde_json::json;
 
+use self::life::REFUSED;
 use self::player::Player;
 use super::child::Launcher;
 use super::options::Host;
 use crate::exit::{Code, Failure};
 use crate::out::Format;
-use crate::work::book::Book;
 use crate::work::guard::Guarded;
-use crate::work::logs::{Target, Writer};
-use crate::work::node::{renew, run_below_guard};
-use crate::work::plan;
+use crate::work::logs::Target;
+use crate::work::node::run_below_guard;
+use crate::work::starter::{Outlet, Starter};
 
 /// The worker TTL that a host is told of.
 const TTL: Duration = Duration::from_secs(10);
@@ -41,11 +39,21 @@ struct Scenario {
     play: for<'a> fn(&'a mut Player) -> Played<'a>,
 }
 
-/// Makes scenarios of async functions.
+/// Makes scenarios of async functions, which get a host that was welcomed. A host without a feature plays nothing that needs
+/// it, and only answers a ping.
 macro_rules! scenarios {
-    ($($name:literal => $play:ident,)*) => {
+    ($($name:literal => $play:ident $(if $feature:literal)?,)*) => {
         pub(super) fn scenarios() -> Vec<super::Scenario> {
-            vec![$(super::Scenario { name: $name, play: |host| Box::pin($play(host)) },)*]
+            vec![$(super::Scenario {
+                name: $name,
+                play: |host| Box::pin(async move {
+                    host.welcome().await?;
+                    $(if !host.has($feature) {
+                        return host.ping().await;
+                    })?
+                    $play(host).await
+                }),
+            },)*]
         }
     };
 }
@@ -61,27 +69,12 @@ pub(super) fn run(host: Host, format: Format, guarded: &Guarded) -> Result<Code,
 }
 
 async fn play_all(host: Host, format: Format, guarded: Guarded) -> Result<Code, Failure> {
-    let target = host.log.logs.clone().unwrap_or(Target::Null);
-    let writer = Writer::start(&target, host.log.log_max)
-        .map_err(|error| Failure::usage(format!("the output of hosts has no place: {error}")))?;
-    let (writer, lines) = writer.unzip();
-    let book = Arc::new(Book::new(TTL)?);
-    renew(&book, TTL)?;
-    let launcher = Launcher {
-        command: host.command.clone(),
-        pool: "check".to_owned(),
-        node: "check".to_owned(),
-        book,
-        groups: host.confine.groups(guarded.guard)?,
-        guard: guarded.guard,
-        folder: guarded.folder,
-        unset: plan::unset(&host.pass_env),
-        confines: host.confine.confines(None),
-        target,
-        lines,
-        numbers: AtomicU64::new(0),
-    };
-    let all = [starting::scenarios(), ending::scenarios(), asking::scenarios(), life::scenarios()];
+    let (outlet, writer) = Outlet::open(&host.log, || Target::Null)?;
+    let groups = host.confine.groups(guarded.guard)?;
+    let starter = Starter::new(TTL, guarded, groups, outlet)?;
+    let launcher = Launcher::new(&host, "check", "check", starter, host.confine.confines(None));
+    let all =
+        [starting::scenarios(), ending::scenarios(), asking::scenarios(), life::scenarios(), vec![REFUSED]];
     let is_chosen = |name: &str| host.only.as_deref().is_none_or(|only| name.contains(only));
     let chosen: Vec<_> = all.into_iter().flatten().filter(|scenario| is_chosen(scenario.name)).collect();
     if chosen.is_empty() {

@@ -114,6 +114,10 @@ impl Player {
         })
     }
 
+    pub(super) fn has(&self, feature: &str) -> bool {
+        self.hello.features.iter().any(|has| has == feature)
+    }
+
     /// Welcomes the host, and gives it a lease that lasts.
     pub(super) async fn welcome(&mut self) -> Result<(), String> {
         if !self.hello.v.contains(&VERSION) {
@@ -374,7 +378,7 @@ impl Player {
 
     /// Waits until the process has ended, and returns its exit status.
     pub(super) async fn exited(&mut self) -> Result<launch::End, String> {
-        match timeout(ENDING, first_end(&mut self.child.processes)).await {
+        match timeout(ENDING, first_end(&mut self.child.program.processes)).await {
             Ok(end) => end,
             Err(_) => Err(format!("it has not ended within {} s", ENDING.as_secs())),
         }
@@ -388,7 +392,7 @@ impl Player {
     }
 
     pub(super) async fn kill(mut self) {
-        self.child.processes.kill().await;
+        self.child.program.processes.kill().await;
     }
 
     /// The JSON of a payload that runs until it is stopped.

@@ -31,19 +31,16 @@ super::scenarios! {
 type Played = Result<(), String>;
 
 async fn hello(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.ping().await?;
     if host.hello.sdk.is_empty() { Err("its hello does not name its sdk".to_owned()) } else { Ok(()) }
 }
 
 async fn start(host: &mut Player) -> Played {
-    host.welcome().await?;
     host.run(Player::runs()).await?;
     host.ping().await
 }
 
 async fn payload(host: &mut Player, payload: Vec<u8>) -> Played {
-    host.welcome().await?;
     let expected = format!("payload {}", STANDARD.encode(&payload));
     let job = host.run(Job::with(payload)).await?;
     let status = host.status(job).await?;
@@ -63,21 +60,18 @@ async fn long(host: &mut Player) -> Played {
 }
 
 async fn key(host: &mut Player) -> Played {
-    host.welcome().await?;
     let key: &[u8] = b"\xff\0/\"";
     let job = host.run(Job::does(&json!({"do": "key"})).key(key)).await?;
     host.says(job, &format!("key {}", STANDARD.encode(key))).await
 }
 
 async fn facts(host: &mut Player) -> Played {
-    host.welcome().await?;
     let token = (1 << 53) - 1;
     let job = host.run(Job { token, ..Job::does(&json!({"do": "facts"})) }).await?;
     host.says(job, &format!("token {token} attempt 1 id check.{job}")).await
 }
 
 async fn state(host: &mut Player) -> Played {
-    host.welcome().await?;
     let does = || Job::does(&json!({"do": "state"}));
     let none = host.run(does()).await?;
     host.says(none, "none").await?;
@@ -86,7 +80,6 @@ async fn state(host: &mut Player) -> Played {
 }
 
 async fn fail(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.start(Job::does(&json!({"do": "start_fail", "text": "no route"}))).await?;
     match host.began(job).await? {
         Began::Failed { error, park: false } if error.contains("no route") => Ok(()),
@@ -95,7 +88,6 @@ async fn fail(host: &mut Player) -> Played {
 }
 
 async fn park(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.start(Job::does(&json!({"do": "start_park", "text": "no plan"}))).await?;
     match host.began(job).await? {
         Began::Failed { error, park: true } if error.contains("no plan") => Ok(()),
@@ -104,7 +96,6 @@ async fn park(host: &mut Player) -> Played {
 }
 
 async fn refuse(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.start(Job::does(&json!({"do": "refuse", "ms": 50}))).await?;
     let expected = Began::Refused { retry: Some(Duration::from_millis(50)), elsewhere: false };
     let began = host.began(job).await?;
@@ -112,7 +103,6 @@ async fn refuse(host: &mut Player) -> Played {
 }
 
 async fn elsewhere(host: &mut Player) -> Played {
-    host.welcome().await?;
     let job = host.start(Job::does(&json!({"do": "elsewhere"}))).await?;
     match host.began(job).await? {
         Began::Refused { elsewhere: true, .. } => Ok(()),
@@ -121,7 +111,6 @@ async fn elsewhere(host: &mut Player) -> Played {
 }
 
 async fn beside(host: &mut Player) -> Played {
-    host.welcome().await?;
     let slow = host.start(Job::does(&json!({"do": "slow_start", "ms": 60_000}))).await?;
     host.run(Player::runs().key("b")).await?;
     // It has not been answered.
@@ -130,7 +119,6 @@ async fn beside(host: &mut Player) -> Played {
 }
 
 async fn again(host: &mut Player) -> Played {
-    host.welcome().await?;
     let first = host.run(Player::runs()).await?;
     host.stopped(first).await?;
     let second = host.run(Job { token: 8, ..Player::runs() }).await?;
@@ -139,7 +127,6 @@ async fn again(host: &mut Player) -> Played {
 }
 
 async fn unknown_field(host: &mut Player) -> Played {
-    host.welcome().await?;
     let (job, message) = host.add(Player::runs())?;
     let mut message = serde_json::to_value(message).map_err(|error| error.to_string())?;
     message["mood"] = json!({"a": [1, null]});
@@ -152,7 +139,6 @@ async fn unknown_field(host: &mut Player) -> Played {
 
 async fn many(host: &mut Player) -> Played {
     const JOBS: usize = 10_000;
-    host.welcome().await?;
     let window = host.hello.max_starting.unwrap_or(64).clamp(1, 1_000) as usize;
     let mut jobs = Vec::new();
     for number in 0..JOBS {

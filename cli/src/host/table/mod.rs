@@ -4,7 +4,6 @@
 //! after it nothing of the job runs. A word that answers nothing is a breach: the host has lost count of its jobs.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,35 +57,26 @@ pub(super) struct Updated {
 }
 
 /// A word that the host may not say.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Breach {
     /// It was never told of the job.
+    #[error("{op} for the job {job}, which it never had")]
     UnknownJob { op: &'static str, job: u64 },
     /// It has said its last word on the job.
+    #[error("{op} for the job {job}, which it has ended")]
     Twice { op: &'static str, job: u64 },
     /// It was not asked that.
+    #[error("{op} for the job {job}, which answers nothing")]
     Unasked { op: &'static str, job: u64 },
     /// It was not given that number.
+    #[error("{op} for number {n} of the job {job}, which it never had")]
     WrongNumber { op: &'static str, job: u64, n: u64 },
     /// It says hello again.
+    #[error("a second hello")]
     SecondHello,
     /// A part of the message cannot be read.
+    #[error("{op}, of which a part cannot be read: {why}")]
     Unreadable { op: &'static str, why: String },
-}
-
-impl fmt::Display for Breach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownJob { op, job } => write!(f, "{op} for the job {job}, which it never had"),
-            Self::Twice { op, job } => write!(f, "{op} for the job {job}, which it has ended"),
-            Self::Unasked { op, job } => write!(f, "{op} for the job {job}, which answers nothing"),
-            Self::WrongNumber { op, job, n } => {
-                write!(f, "{op} for number {n} of the job {job}, which it never had")
-            }
-            Self::SecondHello => f.write_str("a second hello"),
-            Self::Unreadable { op, why } => write!(f, "{op}, of which a part cannot be read: {why}"),
-        }
-    }
 }
 
 /// A word of the host that is not for the table alone.

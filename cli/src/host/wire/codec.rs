@@ -1,6 +1,5 @@
 //! Lines on a socket. One that is too long, or has no end, is an error of its own.
 
-use std::fmt;
 use std::io;
 
 use serde::Serialize;
@@ -15,32 +14,20 @@ const CHUNK: usize = 64 << 10;
 const SHOWN: usize = 120;
 
 /// Why nothing more is read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(in crate::host) enum BadLine {
     /// The line has more bytes than any may have.
+    #[error("a line has more than {LINE_MAX} bytes")]
     TooLong,
     /// The other side closed in the middle of a line.
+    #[error("the last line has no end")]
     Cut,
     /// It is no message.
-    NoMessage {
-        why: serde_json::Error,
-        line: String,
-    },
+    #[error("a line is no message: {why}: {line}")]
+    NoMessage { why: serde_json::Error, line: String },
+    #[error("the socket failed: {0}")]
     Io(io::Error),
 }
-
-impl fmt::Display for BadLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "a line has more than {LINE_MAX} bytes"),
-            Self::Cut => write!(f, "the last line has no end"),
-            Self::NoMessage { why, line } => write!(f, "a line is no message: {why}: {line}"),
-            Self::Io(error) => write!(f, "the socket failed: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for BadLine {}
 
 /// Reads messages.
 #[derive(Debug)]

@@ -159,12 +159,3 @@ pub(in crate::host) struct Info {
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
-
-#[cfg(test)]
-impl Down {
-    /// The names of all.
-    pub(in crate::host) const OPS: [&str; 15] = [
-        "hello", "refused", "lease", "bounds", "start", "stop", "notify", "ask", "update", "ping", "ok",
-        "error", "unsaved", "drain", "bye",
-    ];
-}

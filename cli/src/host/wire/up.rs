@@ -160,32 +160,3 @@ pub(in crate::host) struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::host) next: Option<String>,
 }
-
-#[cfg(test)]
-impl Up {
-    /// The names of all.
-    pub(in crate::host) const OPS: [&str; 22] = [
-        "hello",
-        "started",
-        "failed",
-        "refused",
-        "stopped",
-        "ended",
-        "ack",
-        "answer",
-        "updated",
-        "pong",
-        "checkpoint",
-        "progress",
-        "status",
-        "dispatch",
-        "ensure",
-        "submit",
-        "stop",
-        "notify",
-        "ask",
-        "get",
-        "list",
-        "bye",
-    ];
-}

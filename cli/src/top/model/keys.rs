@@ -1,12 +1,13 @@
 //! The meaning of each key.
 
+use crossterm::event::KeyCode;
 use tenure_pool::JobKey;
 
 use super::{Act, Answer, Effect, Id, Model, Prompt, Question, Screen, Supposed};
 use crate::act::Verb;
 use crate::args::Named;
 use crate::out::Tone;
-use crate::top::key::Key;
+use crate::top::key::{INTERRUPT, SUSPEND};
 use crate::top::picture::Worker;
 
 /// The longest text that can be typed, characters.
@@ -15,10 +16,10 @@ const TYPED: usize = 256;
 const JOINS: u32 = 64;
 
 impl Model {
-    pub(super) fn press(&mut self, key: Key) -> Option<Effect> {
+    pub(super) fn press(&mut self, key: KeyCode) -> Option<Effect> {
         match key {
-            Key::Interrupt => return self.quit(),
-            Key::Suspend => return Some(Effect::Suspend),
+            INTERRUPT => return self.quit(),
+            SUSPEND => return Some(Effect::Suspend),
             _ => {}
         }
         if self.question.is_some() {
@@ -47,26 +48,26 @@ impl Model {
         }
     }
 
-    fn command(&mut self, key: Key) -> Option<Effect> {
+    fn command(&mut self, key: KeyCode) -> Option<Effect> {
         let page = isize::try_from(self.lines.saturating_sub(8).max(1)).unwrap_or(1);
         match key {
-            Key::Char('q') => return self.quit(),
-            Key::Char('?' | 'h') => self.help = true,
-            Key::Char(' ') => self.paused = !self.paused,
-            Key::Char(c @ '1'..='6') => self.go(Screen::ALL[usize::from(c as u8 - b'1')]),
-            Key::Next => self.turn(1),
-            Key::Previous => self.turn(Screen::ALL.len() - 1),
-            Key::Up | Key::Char('k') => self.step(-1),
-            Key::Down | Key::Char('j') => self.step(1),
-            Key::PageUp => self.step(-page),
-            Key::PageDown => self.step(page),
-            Key::Home | Key::Char('g') => self.step(isize::MIN),
-            Key::End | Key::Char('G') => self.step(isize::MAX),
-            Key::Enter => self.open(),
-            Key::Escape => self.back(),
-            Key::Char(c @ ('-' | '+' | 'N')) if self.screen == Screen::Simulate => self.suppose(c),
-            Key::Char('w') if self.screen == Screen::Pool => self.suppose_chosen(),
-            Key::Char('/')
+            KeyCode::Char('q') => return self.quit(),
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char(' ') => self.paused = !self.paused,
+            KeyCode::Char(c @ '1'..='6') => self.go(Screen::ALL[usize::from(c as u8 - b'1')]),
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Screen::ALL.len() - 1),
+            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.step(1),
+            KeyCode::PageUp => self.step(-page),
+            KeyCode::PageDown => self.step(page),
+            KeyCode::Home | KeyCode::Char('g') => self.step(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.step(isize::MAX),
+            KeyCode::Enter => self.open(),
+            KeyCode::Esc => self.back(),
+            KeyCode::Char(c @ ('-' | '+' | 'N')) if self.screen == Screen::Simulate => self.suppose(c),
+            KeyCode::Char('w') if self.screen == Screen::Pool => self.suppose_chosen(),
+            KeyCode::Char('/')
                 if self.detail.is_none() && !matches!(self.screen, Screen::Pool | Screen::Simulate) =>
             {
                 let typed = match self.screen {
@@ -75,17 +76,17 @@ impl Model {
                 };
                 self.prompt = Some(Prompt { typed, error: None });
             }
-            Key::Char('s') if self.detail.is_none() => {
+            KeyCode::Char('s') if self.detail.is_none() => {
                 let sort = &mut self.sorts[self.screen as usize];
                 *sort = (*sort + 1) % self.screen.orders().len();
                 self.settle();
             }
-            Key::Char('n') if self.screen == Screen::Pool && self.detail.is_none() => {
+            KeyCode::Char('n') if self.screen == Screen::Pool && self.detail.is_none() => {
                 self.by_node = !self.by_node;
                 self.settle();
             }
-            Key::Char(c) => return self.ask(c),
-            Key::Backspace | Key::Interrupt | Key::Suspend => {}
+            KeyCode::Char(c) => return self.ask(c),
+            _ => {}
         }
         None
     }
@@ -280,26 +281,26 @@ impl Model {
     }
 
     /// A key that answers the question.
-    fn answer(&mut self, key: Key) -> Option<Effect> {
+    fn answer(&mut self, key: KeyCode) -> Option<Effect> {
         let question = self.question.as_mut()?;
         let is_yes = match (&mut question.answer, key) {
-            (Answer::Yes, Key::Char('y' | 'Y')) => true,
-            (_, Key::Escape) | (Answer::Yes, Key::Char(_) | Key::Enter) => {
+            (Answer::Yes, KeyCode::Char('y' | 'Y')) => true,
+            (_, KeyCode::Esc) | (Answer::Yes, KeyCode::Char(_) | KeyCode::Enter) => {
                 self.question = None;
                 self.say(Tone::Dim, "nothing was done");
                 return None;
             }
-            (Answer::Word { typed, .. }, Key::Char(c)) => {
+            (Answer::Word { typed, .. }, KeyCode::Char(c)) => {
                 if typed.chars().count() < TYPED {
                     typed.push(c);
                 }
                 false
             }
-            (Answer::Word { typed, .. }, Key::Backspace) => {
+            (Answer::Word { typed, .. }, KeyCode::Backspace) => {
                 typed.pop();
                 false
             }
-            (Answer::Word { word, typed }, Key::Enter) => word == typed,
+            (Answer::Word { word, typed }, KeyCode::Enter) => word == typed,
             _ => false,
         };
         if !is_yes {
@@ -311,16 +312,16 @@ impl Model {
     }
 
     /// A key that is typed into the prompt.
-    fn write(&mut self, key: Key) {
+    fn write(&mut self, key: KeyCode) {
         let Some(prompt) = &mut self.prompt else { return };
         prompt.error = None;
         match key {
-            Key::Char(c) if prompt.typed.chars().count() < TYPED => prompt.typed.push(c),
-            Key::Backspace => {
+            KeyCode::Char(c) if prompt.typed.chars().count() < TYPED => prompt.typed.push(c),
+            KeyCode::Backspace => {
                 prompt.typed.pop();
             }
-            Key::Escape => self.prompt = None,
-            Key::Enter => self.take_typed(),
+            KeyCode::Esc => self.prompt = None,
+            KeyCode::Enter => self.take_typed(),
             _ => {}
         }
     }

@@ -12,6 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
+use crossterm::event::KeyCode;
 use tenure_pool::JobKey;
 
 use self::choice::Choice;
@@ -19,7 +20,6 @@ pub(super) use self::choice::Id;
 use self::heard::Heard;
 pub(super) use self::question::{Act, Answer, Question};
 pub(super) use self::rows::If;
-use super::key::Key;
 use super::picture::{Happening, Picture, Supposed, Wanted};
 use crate::args::Named;
 use crate::out::Tone;
@@ -62,7 +62,7 @@ impl Screen {
 /// Something that happens to `top`.
 #[derive(Debug)]
 pub(super) enum Msg {
-    Key(Key),
+    Key(KeyCode),
     /// The time, now and then.
     Tick(SystemTime),
     /// The terminal has this many lines.

@@ -114,7 +114,7 @@ fn a_drain_takes_the_typed_name_and_shows_its_forecast() {
     assert_eq!(question.text, text);
     assert_eq!(press(&mut model, "18>"), None);
     assert!(model.question.is_some(), "that is another worker");
-    model.update(Msg::Key(Key::Backspace));
+    model.update(Msg::Key(KeyCode::Backspace));
     assert_eq!(press(&mut model, "7>"), Some(Effect::Act(Act::Drain(named))));
     assert_eq!(press(&mut model, "q"), None, "it is under way");
     assert_eq!(press(&mut model, "q"), Some(Effect::Quit));
@@ -136,7 +136,7 @@ fn many_parked_jobs_are_retried_by_their_number() {
     assert_eq!(asked(&model), "retry 2 jobs");
     let keys = vec![key("umbrella"), key("zenith")];
     assert_eq!(press(&mut model, "y>"), None);
-    model.update(Msg::Key(Key::Backspace));
+    model.update(Msg::Key(KeyCode::Backspace));
     assert_eq!(press(&mut model, "2>"), Some(Effect::Act(Act::Jobs { verb: Verb::Retry, keys })));
 }
 
@@ -259,7 +259,7 @@ fn no_key_at_any_place_breaks_anything() {
                 1 => drop(model.update(Msg::Read(Box::default()))),
                 2 => drop(model.update(Msg::Silent("gone".to_owned()))),
                 3 => drop(model.update(Msg::Done(Ok("done".to_owned())))),
-                4 => drop(model.update(Msg::Key(Key::PageDown))),
+                4 => drop(model.update(Msg::Key(KeyCode::PageDown))),
                 _ => {}
             }
             let at = model.chosen();

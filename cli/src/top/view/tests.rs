@@ -58,39 +58,25 @@ fn after(keys: &str) -> Model {
     model
 }
 
-#[test]
-fn the_screen_of_the_pool_is_as_it_was() {
-    compare("pool", &model());
+/// A test for each row: the screen of this model is that of the file.
+macro_rules! screens {
+    ($($name:ident: $file:literal, $model:expr;)*) => {
+        $(#[test] fn $name() { compare($file, &$model); })*
+    };
 }
 
-#[test]
-fn the_screen_of_the_nodes_is_as_it_was() {
-    compare("nodes", &after("n"));
-}
-
-#[test]
-fn the_screen_of_jobs_is_as_it_was() {
-    compare("jobs", &after("2j"));
-}
-
-#[test]
-fn the_screen_of_a_job_is_as_it_was() {
-    compare("explained", &after("2>"));
-}
-
-#[test]
-fn the_screen_of_parked_jobs_is_as_it_was() {
-    compare("parked", &after("3"));
-}
-
-#[test]
-fn the_screen_of_events_is_as_it_was() {
-    compare("events", &after("4"));
-}
-
-#[test]
-fn the_screen_of_the_ring_is_as_it_was() {
-    compare("ring", &after("5/acme>"));
+screens! {
+    the_screen_of_the_pool_is_as_it_was: "pool", model();
+    the_screen_of_the_nodes_is_as_it_was: "nodes", after("n");
+    the_screen_of_jobs_is_as_it_was: "jobs", after("2j");
+    the_screen_of_a_job_is_as_it_was: "explained", after("2>");
+    the_screen_of_parked_jobs_is_as_it_was: "parked", after("3");
+    the_screen_of_events_is_as_it_was: "events", after("4");
+    the_screen_of_the_ring_is_as_it_was: "ring", after("5/acme>");
+    the_screen_of_a_supposition_is_as_it_was: "simulate", supposing("6jN+");
+    the_help_is_as_it_was: "help", after("?");
+    a_question_is_as_it_was: "drain", after("d");
+    a_prompt_is_as_it_was: "filter", after("2/state:odd>");
 }
 
 /// The last screen, with the forecast of what is supposed there.
@@ -99,26 +85,6 @@ fn supposing(keys: &str) -> Model {
     let simulated = Some(simulated(&model.supposed));
     model.update(Msg::Read(Box::new(Picture { simulated, news: Vec::new(), ..picture() })));
     model
-}
-
-#[test]
-fn the_screen_of_a_supposition_is_as_it_was() {
-    compare("simulate", &supposing("6jN+"));
-}
-
-#[test]
-fn the_help_is_as_it_was() {
-    compare("help", &after("?"));
-}
-
-#[test]
-fn a_question_is_as_it_was() {
-    compare("drain", &after("d"));
-}
-
-#[test]
-fn a_prompt_is_as_it_was() {
-    compare("filter", &after("2/state:odd>"));
 }
 
 #[test]

@@ -108,6 +108,12 @@ impl Bench {
         self.step([]);
     }
 
+    /// The bench so many ms later.
+    pub(super) fn after(&mut self, ms: u64) -> &mut Self {
+        self.advance(ms);
+        self
+    }
+
     /// The moment so many ms ago.
     pub(super) fn ago(&self, ms: u64) -> Time {
         self.now.saturating_sub(Duration::from_millis(ms))

@@ -32,16 +32,12 @@ fn a_handler_has_ended_before_its_job_runs_elsewhere() {
 #[test]
 fn a_lease_is_renewed_when_three_tenths_are_over() {
     let mut bench = Bench::running([job("a")]);
-    bench.advance(8_999);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["renew a@7"]);
+    assert_eq!(bench.after(8_999).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["renew a@7"]);
     bench.advance(2_000);
     bench.renews(30_000, [SettleReply::GoesOn]);
-    bench.advance(6_999);
-    assert_eq!(bench.seen(), [""; 0], "it counts from the sending of the last renewal");
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["renew a@7"]);
+    assert_eq!(bench.after(6_999).seen(), [""; 0], "it counts from the sending of the last renewal");
+    assert_eq!(bench.after(1).seen(), ["renew a@7"]);
 }
 
 #[test]
@@ -50,8 +46,7 @@ fn a_lease_counts_from_the_sending_of_the_take() {
     bench.advance(5_000);
     bench.takes([job("a")]);
     bench.seen();
-    bench.advance(4_000);
-    assert_eq!(bench.seen(), ["renew a@7"]);
+    assert_eq!(bench.after(4_000).seen(), ["renew a@7"]);
 }
 
 #[test]
@@ -59,14 +54,10 @@ fn a_handler_without_a_lease_is_cancelled_then_aborted() {
     let mut bench = Bench::running([job("a")]);
     bench.advance(9_000);
     bench.seen();
-    bench.advance(11_999);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["CANCEL a@7"]);
-    bench.advance(5_999);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["! Warn: a@7 the lease could not be", "ABORT a@7"]);
+    assert_eq!(bench.after(11_999).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["CANCEL a@7"]);
+    assert_eq!(bench.after(5_999).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["! Warn: a@7 the lease could not be", "ABORT a@7"]);
     bench.gone("a");
     assert_eq!(bench.seen(), ["forget a@7", "1: take1#2 take 1 of q"], "it says no end");
 }
@@ -88,10 +79,8 @@ fn a_short_lease_does_not_shorten_a_longer_one() {
     bench.renews(3_000, [SettleReply::GoesOn]);
     assert_eq!(bench.seen(), ["renew long@7"]);
     bench.renews(60_000, [SettleReply::GoesOn]);
-    bench.advance(899);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["renew short@7"]);
+    assert_eq!(bench.after(899).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["renew short@7"]);
 }
 
 #[test]
@@ -107,14 +96,11 @@ fn a_lease_that_has_become_shorter_ends_earlier() {
 #[test]
 fn a_renewal_that_fails_comes_again_for_all() {
     let mut bench = Bench::running([job("a"), leased("b", 60_000)]);
-    bench.advance(9_000);
-    assert_eq!(bench.seen(), ["renew a@7"]);
+    assert_eq!(bench.after(9_000).seen(), ["renew a@7"]);
     bench.step([Input::Done(Done::Renewed(Err(damaged())))]);
     assert_eq!(bench.seen(), ["! Debug: leases were not renewed, they"]);
-    bench.advance(499);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["renew a@7"]);
+    assert_eq!(bench.after(499).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["renew a@7"]);
     bench.renews(30_000, [SettleReply::GoesOn]);
     assert_eq!(bench.seen(), ["renew b@7"]);
 }
@@ -145,12 +131,9 @@ fn a_wish_to_cancel_is_told_once() {
 #[test]
 fn an_execution_that_takes_too_long_is_warned_and_ended() {
     let mut bench = Bench::running([timed(Some(2_000), None)]);
-    bench.advance(1_999);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["CANCEL a@7"]);
-    bench.advance(500);
-    assert_eq!(bench.seen(), ["ABORT a@7", "1: settle1#1 a@7 retry 'it took longer than 2s'"]);
+    assert_eq!(bench.after(1_999).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["CANCEL a@7"]);
+    assert_eq!(bench.after(500).seen(), ["ABORT a@7", "1: settle1#1 a@7 retry 'it took longer than 2s'"]);
     bench.gone("a");
     bench.settles([SettleReply::Delayed], false);
     let left = ["ended a@7 Delayed after 2500ms", "forget a@7", "1: take1#2 take 1 of q"];
@@ -160,18 +143,14 @@ fn an_execution_that_takes_too_long_is_warned_and_ended() {
 #[test]
 fn a_heartbeat_is_looked_at_before_anybody_is_warned() {
     let mut bench = Bench::running([timed(None, Some(1_000))]);
-    bench.advance(1_000);
-    assert_eq!(bench.seen(), ["look a@7"]);
+    assert_eq!(bench.after(1_000).seen(), ["look a@7"]);
     bench.step([Input::Beat(key("a"), bench.ago(200))]);
-    bench.advance(799);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["look a@7"]);
+    assert_eq!(bench.after(799).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["look a@7"]);
     let beat = bench.ago(1_000);
     bench.step([Input::Beat(key("a"), beat)]);
     assert_eq!(bench.seen(), ["CANCEL a@7"]);
-    bench.advance(500);
-    assert_eq!(bench.seen(), ["look a@7"], "it may have made progress since");
+    assert_eq!(bench.after(500).seen(), ["look a@7"], "it may have made progress since");
     bench.step([Input::Beat(key("a"), beat)]);
     assert_eq!(bench.seen(), ["ABORT a@7", "1: settle1#1 a@7 retry 'no heartbeat within 1s'"]);
 }

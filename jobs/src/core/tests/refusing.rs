@@ -23,8 +23,7 @@ fn refused_ends_are_said_alone_and_hold_up_no_others() {
     assert_eq!(bench.seen(), ["! Rarely: ends were not said, they", "1: settle1#3 b@7 done"]);
     bench.settles([SettleReply::Ended], false);
     assert_eq!(bench.seen(), ["ended b@7 Ended after 0ms", "forget b@7"], "the other has a pause");
-    bench.advance(1_000);
-    assert_eq!(bench.seen(), ["1: settle1#4 a@7 done"]);
+    assert_eq!(bench.after(1_000).seen(), ["1: settle1#4 a@7 done"]);
     bench.settles([SettleReply::Ended], false);
     assert_eq!(bench.seen(), ["ended a@7 Ended after 1000ms", "forget a@7", "answer 9: 0"]);
 }
@@ -60,6 +59,23 @@ fn a_refused_end_is_given_up_when_its_job_runs_again() {
         bench.seen();
     }
     assert_eq!((bench.now.saturating_sub(began).as_secs(), refusals), (91, 92), "its lease, and a minute");
+}
+
+#[test]
+fn a_late_refused_end_keeps_the_time_of_its_first_refusal() {
+    let mut bench = said(&["a"]);
+    let began = bench.now;
+    loop {
+        bench.worked(Some(Err(damaged())), None);
+        if bench.seen()[0] == "forget a@7" {
+            break;
+        }
+        bench.advance(1_000);
+        bench.worked(Some(Err(StoreError::Late.into())), None);
+        bench.seen();
+        assert!(bench.now.saturating_sub(began).as_secs() < 100, "it is said for ever");
+    }
+    assert_eq!(bench.now.saturating_sub(began).as_secs(), 91, "its lease, and a minute");
 }
 
 #[test]

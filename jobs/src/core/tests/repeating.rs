@@ -20,8 +20,7 @@ fn recent_ends_are_repeated_before_the_next_take() {
     bench.settles([SettleReply::Ended], false);
     assert_eq!(bench.seen(), ["1: take1#3 take 1 of q"]);
     bench.takes([]);
-    bench.advance(1_000);
-    assert_eq!(bench.seen(), [""; 0], "the data know it now");
+    assert_eq!(bench.after(1_000).seen(), [""; 0], "the data know it now");
 }
 
 #[test]

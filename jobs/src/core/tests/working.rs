@@ -59,10 +59,8 @@ fn a_held_worker_says_its_ends_and_takes_later() {
     assert_eq!(bench.seen(), ["1: settle1#2 b@7 done"]);
     bench.settles([SettleReply::Ended], false);
     bench.seen();
-    bench.advance(999);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["1: take1#3 take 2 of q"]);
+    assert_eq!(bench.after(999).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["1: take1#3 take 2 of q"]);
 }
 
 #[test]
@@ -70,13 +68,10 @@ fn an_idle_worker_looks_by_itself() {
     let mut bench = Bench::with_worker(1);
     bench.takes([]);
     bench.seen();
-    bench.advance(9_999);
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(1);
-    assert_eq!(bench.seen(), ["1: take1#2 take 1 of q"]);
+    assert_eq!(bench.after(9_999).seen(), [""; 0]);
+    assert_eq!(bench.after(1).seen(), ["1: take1#2 take 1 of q"]);
     bench.worked(None, Some(Err(damaged())));
-    bench.advance(1_000);
-    assert_eq!(bench.seen(), ["! Rarely: no jobs could be taken", "1: take1#3 take 1 of q"]);
+    assert_eq!(bench.after(1_000).seen(), ["! Rarely: no jobs could be taken", "1: take1#3 take 1 of q"]);
     bench.worked(None, Some(Err(StoreError::Late.into())));
     bench.advance(1_000);
     assert_eq!(
@@ -94,8 +89,7 @@ fn an_owner_says_that_it_is_there_while_its_job_runs() {
     assert_eq!(bench.seen(), [format!("1: {LANE}#{number} take 1 of q/g")]);
     bench.takes([TakenJob { lease: 86_400_000, ..job("a") }]);
     bench.seen();
-    bench.advance(30 * 60 * 1_000);
-    assert_eq!(bench.seen(), [format!("1: {LANE}#{} take 0 of q/g", number + 1)]);
+    assert_eq!(bench.after(30 * 60 * 1_000).seen(), [format!("1: {LANE}#{} take 0 of q/g", number + 1)]);
     bench.worked(None, Some(Err(StoreError::Late.into())));
     assert_eq!(bench.seen(), ["! Debug: a later owner of the", "1: over"]);
     bench.hint(Hint::Ready("q".parse().unwrap(), Some(GroupName::new("g").unwrap())));
@@ -155,8 +149,7 @@ fn a_worker_without_its_runtime_takes_no_more() {
 fn a_closed_node_takes_no_more() {
     let mut bench = Bench::with_worker(1);
     bench.worked(None, Some(Err(Error::Closed)));
-    bench.advance(60_000);
-    assert_eq!(bench.seen(), ["1: take1#1 take 1 of q", "1: over"]);
+    assert_eq!(bench.after(60_000).seen(), ["1: take1#1 take 1 of q", "1: over"]);
 }
 
 #[test]

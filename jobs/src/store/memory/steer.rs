@@ -99,65 +99,10 @@ impl Edit<'_> {
                 self.remove(id, job);
                 SteerReply::Done
             }
-            Steer::Cancel(reason) => {
-                if job.state.is_over() {
-                    return SteerReply::NotInState;
-                }
-                job.again = None;
-                if job.state == JobState::Running {
-                    flag(job, 'x');
-                    self.put(id, job);
-                    self.ask_to_cancel(id, job);
-                    return SteerReply::Asked;
-                }
-                self.outdate(id, job);
-                self.leave(id, job);
-                self.finish(id, job, JobState::Cancelled, &reason.clone().into());
-                SteerReply::Done
-            }
-            Steer::Pause => match job.state {
-                JobState::Paused => SteerReply::Done,
-                JobState::Waiting => SteerReply::NotInState,
-                state if state.is_over() => SteerReply::NotInState,
-                JobState::Running => {
-                    flag(job, 'p');
-                    self.put(id, job);
-                    SteerReply::Asked
-                }
-                _ => {
-                    self.leave(id, job);
-                    flag(job, 'p');
-                    self.enter_again(id, job);
-                    SteerReply::Done
-                }
-            },
-            Steer::Resume => {
-                if !job.has('p') {
-                    return SteerReply::NotInState;
-                }
-                if job.state == JobState::Paused {
-                    self.leave(id, job);
-                    unflag(job, "p");
-                    self.enter_again(id, job);
-                } else {
-                    unflag(job, "p");
-                    self.put(id, job);
-                }
-                SteerReply::Done
-            }
-            Steer::Replay(due) => {
-                if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
-                    return SteerReply::NotInState;
-                }
-                if !self.has_room(&job.queue) {
-                    return SteerReply::Full;
-                }
-                self.leave(id, job);
-                self.renew_life(id, job, None);
-                job.attempts = 0;
-                job.due = *due;
-                self.line_up(id, job, job.due, item)
-            }
+            Steer::Cancel(reason) => self.cancel_job(id, job, reason),
+            Steer::Pause => self.pause_job(id, job),
+            Steer::Resume => self.resume_job(id, job),
+            Steer::Replay(due) => self.replay_job(id, job, *due, item),
             Steer::At(_) | Steer::Priority(_)
                 if !matches!(job.state, JobState::Ready | JobState::Delayed | JobState::Paused) =>
             {
@@ -174,19 +119,85 @@ impl Edit<'_> {
                 let since = if job.due > 0 { job.due } else { job.created_ms() };
                 self.line_up(id, job, since, item)
             }
-            Steer::Close => {
-                if !job.has('o') {
-                    return SteerReply::NotInState;
-                }
-                unflag(job, "o");
+            Steer::Close => self.close_job(id, job),
+        }
+    }
+
+    fn cancel_job(&mut self, id: &str, job: &mut Record, reason: &str) -> SteerReply {
+        if job.state.is_over() {
+            return SteerReply::NotInState;
+        }
+        job.again = None;
+        if job.state == JobState::Running {
+            flag(job, 'x');
+            self.put(id, job);
+            self.ask_to_cancel(id, job);
+            return SteerReply::Asked;
+        }
+        self.outdate(id, job);
+        self.leave(id, job);
+        self.finish(id, job, JobState::Cancelled, &reason.to_owned().into());
+        SteerReply::Done
+    }
+
+    fn pause_job(&mut self, id: &str, job: &mut Record) -> SteerReply {
+        match job.state {
+            JobState::Paused => SteerReply::Done,
+            JobState::Waiting => SteerReply::NotInState,
+            state if state.is_over() => SteerReply::NotInState,
+            JobState::Running => {
+                flag(job, 'p');
                 self.put(id, job);
-                if job.state == JobState::Waiting && job.open == 0 {
-                    self.leave(id, job);
-                    self.enter_again(id, job);
-                }
+                SteerReply::Asked
+            }
+            _ => {
+                self.leave(id, job);
+                flag(job, 'p');
+                self.enter_again(id, job);
                 SteerReply::Done
             }
         }
+    }
+
+    fn resume_job(&mut self, id: &str, job: &mut Record) -> SteerReply {
+        if !job.has('p') {
+            return SteerReply::NotInState;
+        }
+        if job.state == JobState::Paused {
+            self.leave(id, job);
+            unflag(job, "p");
+            self.enter_again(id, job);
+        } else {
+            unflag(job, "p");
+            self.put(id, job);
+        }
+        SteerReply::Done
+    }
+
+    fn replay_job(&mut self, id: &str, job: &mut Record, due: u64, item: usize) -> SteerReply {
+        if !matches!(job.state, JobState::Failed | JobState::Cancelled) {
+            return SteerReply::NotInState;
+        }
+        if !self.has_room(&job.queue) {
+            return SteerReply::Full;
+        }
+        self.leave(id, job);
+        self.renew_life(id, job, None);
+        (job.attempts, job.due) = (0, due);
+        self.line_up(id, job, due, item)
+    }
+
+    fn close_job(&mut self, id: &str, job: &mut Record) -> SteerReply {
+        if !job.has('o') {
+            return SteerReply::NotInState;
+        }
+        unflag(job, "o");
+        self.put(id, job);
+        if job.state == JobState::Waiting && job.open == 0 {
+            self.leave(id, job);
+            self.enter_again(id, job);
+        }
+        SteerReply::Done
     }
 
     fn line_up(&mut self, id: &str, job: &mut Record, since: u64, item: usize) -> SteerReply {

@@ -1,7 +1,10 @@
 //! How a node joins a pool.
 
 mod backend;
+#[cfg(feature = "proof")]
+mod proof;
 
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +56,7 @@ pub struct NodeBuilder {
     address: String,
     serves: bool,
     join_timeout: Option<Duration>,
+    own_thread: bool,
     broken: Mutations,
 }
 
@@ -81,6 +85,7 @@ impl NodeBuilder {
             address: String::new(),
             serves: false,
             join_timeout: None,
+            own_thread: false,
             broken: Mutations::default(),
         }
     }
@@ -303,17 +308,10 @@ impl NodeBuilder {
         self
     }
 
-    /// Leaves these lines of the protocol out, for the proofs.
-    #[doc(hidden)]
-    #[cfg(feature = "proof")]
-    pub fn broken(mut self, mutations: Mutations) -> Self {
-        self.broken = mutations;
-        self
-    }
-
     /// Joins the pool, and creates it if it does not exist. Handlers and planners run on the current tokio runtime,
-    /// and the node ends with it. A full node has a thread for its engine and one for its leases. With several shards
-    /// it has both in each shard, and a thread that watches over all. A client's engine runs on the current runtime.
+    /// and the node ends with it. A full node has an engine and a thread for its leases. With several shards the node has
+    /// both in each shard, and a thread that watches over all. Each engine has a thread of its own, until the process has as
+    /// many engine threads as cores: further engines share them. A client's engine runs on the current runtime.
     /// If the server cannot be reached or is a read-only replica, the join waits for up to
     /// [`join_timeout`](Self::join_timeout).
     ///
@@ -351,7 +349,9 @@ impl NodeBuilder {
         self.settings.shard = shard;
         self.settings.validate()?;
         self.check_own()?;
-        let thread = self.thread(format!("engine {node}"))?;
+        let is_alone = self.own_thread;
+        let thread =
+            self.thread(|| if is_alone { Thread::own("engine".to_owned()) } else { Thread::shared() })?;
         let store = {
             let _here = thread.enter();
             self.store_of(shard, Some(&node))?
@@ -361,12 +361,12 @@ impl NodeBuilder {
         Shard::start(pool, config, store, thread, self.fence_policy, beside, limit).await
     }
 
-    /// A thread of this name, or the present runtime for a client, and in the paused time of a test.
-    pub(crate) fn thread(&self, name: String) -> Result<Thread, StoreError> {
+    /// A started thread, or the present runtime for a client, and in the paused time of a test.
+    pub(crate) fn thread(&self, start: impl FnOnce() -> io::Result<Thread>) -> Result<Thread, StoreError> {
         if self.client_only || follows_a_test() || self.broken.has(Mutation::EngineAtHome) {
             return Ok(Thread::here());
         }
-        Thread::start(name).map_err(|error| StoreError::NotExecuted(Failure::new(error)))
+        start().map_err(|error| StoreError::NotExecuted(Failure::new(error)))
     }
 
     /// The settings that the node runs with.

@@ -88,6 +88,7 @@ fn with(store: &MemoryStore, name: &str, value: u64) -> NodeBuilder {
         "join_settle" => settings.join_settle = time,
         "payload_max" => settings.payload_max = value,
         "checkpoint_max" => settings.checkpoint_max = value,
+        "grant_max" => settings.grant_max = value,
         "history_max" => settings.history_max = value,
         other => panic!("{other} is set by nobody"),
     }

@@ -202,6 +202,8 @@ pub enum Verdict {
     },
     /// Assigned: its worker has not begun it.
     NotBegun,
+    /// Granted: the worker has not said that the job begins. The worker may not have read of the job yet.
+    Granted,
     /// Running: its start handler has not succeeded yet, on any worker. A job that has started once counts as running from
     /// its begin on.
     Starting,
@@ -414,6 +416,7 @@ fn running(key: &JobKey, record: &Record, members: &Members, ring: &Ring, settin
     let to = ring.pick(key.as_bytes(), record.strikes);
     match ring.pick(key.as_bytes(), 0) {
         _ if is_leaving(record, members) => Verdict::Leaving,
+        _ if record.begun == Begun::Never => Verdict::Granted,
         _ if record.begun == Begun::Begun => Verdict::Starting,
         _ if record.owner.is_some_and(|owner| ring.is_cordoned(owner)) => Verdict::Cordoned,
         _ if to != record.owner => Verdict::Moving { to, on_hold: settings.hold },

@@ -60,7 +60,12 @@ impl Explanation {
             Verdict::Stopping => {
                 format!("if this lasts, restart the process of {node}: its handler does not end")
             }
-            Verdict::Starting => format!("if this lasts, `tenure bounce {key}` starts it on another worker"),
+            Verdict::Granted => {
+                format!("if this lasts, look at the process of {node}: it does not hear of its jobs")
+            }
+            Verdict::Starting => {
+                format!("if this lasts, `tenure bounce {key}` starts it on another worker")
+            }
             Verdict::PastHome { .. } => format!("`tenure bounce --home {key}`, if it is to go home"),
             Verdict::Unreadable { newer: Some(_) } => {
                 "upgrade this program: a newer node wrote the record".to_owned()

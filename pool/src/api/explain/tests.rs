@@ -104,6 +104,11 @@ fn row(seen: Evidence, members: &Members, settings: &Settings, verdict: Verdict,
     verdict
 }
 
+/// The job `acme` in a pool with one worker and the default settings.
+fn explained(seen: Evidence) -> Explanation {
+    explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default())
+}
+
 /// One number for each verdict. A new one does not compile before it is named here, and fails before it has a row.
 fn number(verdict: &Verdict) -> usize {
     match verdict {
@@ -137,9 +142,10 @@ fn number(verdict: &Verdict) -> usize {
         Verdict::NoRoom { .. } => 27,
         Verdict::Paused => 28,
         Verdict::AllLeaving { .. } => 29,
+        Verdict::Granted => 30,
     }
 }
-const VERDICTS: usize = 30;
+const VERDICTS: usize = 31;
 
 #[test]
 fn each_verdict_has_its_text() {
@@ -230,203 +236,155 @@ fn absent_rows(defaults: &Settings) -> Vec<Verdict> {
 fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     const FROM: &str = "\n  accepted 3 h 13 min ago from node api-2";
     let new = || job("Q||0", 0, 0, 8 * S, 0);
-    let row = |seen, members: Members, settings, verdict, line: &str| {
+    let row_with = |seen, members: Members, settings, verdict, line: &str| {
         row(seen, &members, settings, verdict, &format!("acme: {line}{FROM}"))
     };
+    let among = |members, seen, verdict, line: &str| row_with(seen, members, defaults, verdict, line);
+    let row = |seen, verdict, line: &str| among(one(), seen, verdict, line);
     let standby = || members(&[(41, MemberState::Standby)]);
     let next = WorkerId(41);
     vec![
         row(
             stopping(new()),
-            one(),
-            defaults,
             Verdict::Dropped,
             "queued for 8 s: the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends",
         ),
         row(
             recovering(new(), &[]),
-            one(),
-            defaults,
             Verdict::Recovering,
             "queued for 8 s: the pool is being opened\n  before the pool opens, it waits for the report of worker 41 (node feeds-41)",
         ),
         row(
             recovering(new(), &[41]),
-            one(),
-            defaults,
             Verdict::Recovering,
             "queued for 8 s: the pool is being opened\n  every member has reported: a full node opens the pool",
         ),
         row(
             closing(new(), 25 * S),
-            one(),
-            defaults,
             Verdict::Unrouted { next },
             "queued for 8 s: it is about to be assigned to worker 41\n  node ops asked for the shutdown of the pool: \
              accepted jobs may begin for 25 s more",
         ),
-        row(
-            new(),
+        among(
             members(&[(41, MemberState::Draining)]),
-            defaults,
+            new(),
             Verdict::AllLeaving { workers: 1 },
             "queued for 8 s: the only worker is leaving",
         ),
-        row(
-            new(),
+        among(
             members(&[(41, MemberState::Draining), (12, MemberState::Draining)]),
-            defaults,
+            new(),
             Verdict::AllLeaving { workers: 2 },
             "queued for 8 s: all 2 workers are leaving",
         ),
-        row(new(), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
-        row(new(), Members::default(), defaults, Verdict::NoWorker, "queued for 8 s: no worker is up"),
-        row(
-            new(),
+        row_with(new(), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
+        among(Members::default(), new(), Verdict::NoWorker, "queued for 8 s: no worker is up"),
+        among(
             cordoned(one()),
-            defaults,
+            new(),
             Verdict::AllCordoned,
             "queued for 8 s: every node with a worker is cordoned",
         ),
-        row(
-            new(),
-            standby(),
-            defaults,
-            Verdict::Settling,
-            "queued for 8 s: workers are about to take their places",
-        ),
+        among(standby(), new(), Verdict::Settling, "queued for 8 s: workers are about to take their places"),
         row(
             silent(new(), 3 * H),
-            one(),
-            defaults,
             Verdict::NobodyLives { renewed: Duration::from_secs(3 * 3_600) },
             "queued for 8 s\n  no worker lives: the last one renewed its lease 3 h 0 min ago",
         ),
-        row(
-            silent(new(), 11 * S),
+        among(
             standby(),
-            defaults,
+            silent(new(), 11 * S),
             Verdict::NobodyLives { renewed: Duration::from_secs(11) },
             "queued for 8 s\n  no worker lives: the last one renewed its lease 11 s ago",
         ),
-        row(silent(new(), 3 * H), one(), on_hold, Verdict::OnHold, "queued for 8 s: the pool is on hold"),
+        row_with(
+            silent(new(), 3 * H),
+            one(),
+            on_hold,
+            Verdict::OnHold,
+            "queued for 8 s: the pool is on hold",
+        ),
         row(
             silent(new(), 10 * S),
-            one(),
-            defaults,
             Verdict::Unrouted { next },
             "queued for 8 s: it is about to be assigned to worker 41",
         ),
         row(
             due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
-            one(),
-            defaults,
             Verdict::BackOff,
             "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)",
         ),
         row(
             due(job("Q||17", 3, 1, 41 * S, 2), 12 * S, Some("connection refused")),
-            one(),
-            defaults,
             Verdict::BackOff,
             "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)\n  workers \
              passed it over 2 times",
         ),
-        row(
-            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
+        among(
             Members::default(),
-            defaults,
+            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
             Verdict::NoWorker,
             "queued for 41 s: no worker is up\n  its last attempt failed: connection refused",
         ),
-        row(
-            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
+        among(
             standby(),
-            defaults,
+            due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused")),
             Verdict::Settling,
             "queued for 41 s: workers are about to take their places\n  its last attempt failed: connection refused",
         ),
         row(
             due(job("Q||17", 0, 0, 850, 1), 5 * S, None),
-            one(),
-            defaults,
             Verdict::PassedOver { times: 1, next },
             "queued for 850 ms: passed over once, worker 41 is next",
         ),
         row(
             job("Q||17", 0, 0, 8 * S, 2),
-            one(),
-            defaults,
             Verdict::PassedOver { times: 2, next },
             "queued for 8 s: passed over 2 times, worker 41 is next",
         ),
         row(
             due(job("Q||17", 0, 0, 8 * S, 3), 22 * S, None),
-            one(),
-            defaults,
             Verdict::NoRoom { workers: 1 },
             "queued for 8 s: the only worker that is up has no room for it, or refused it; tried again in 22 s",
         ),
         row(
             job("Q||17", 0, 2, 8 * S, 0),
-            one(),
-            defaults,
             Verdict::RanBefore { next },
             "queued for 8 s: it has run before, worker 41 is next",
         ),
-        row(
-            new(),
-            one(),
-            defaults,
-            Verdict::Unrouted { next },
-            "queued for 8 s: it is about to be assigned to worker 41",
-        ),
+        row(new(), Verdict::Unrouted { next }, "queued for 8 s: it is about to be assigned to worker 41"),
         row(
             due(job("P||17", 20, 1, 50 * H, 0), 0, Some("no route")),
-            one(),
-            defaults,
             Verdict::Parked,
             "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  nothing tries it again before it is unparked",
         ),
         row(
             paused(Some("anna|ticket 7")),
-            one(),
-            defaults,
             Verdict::Paused,
             "paused for 2 d 2 h, by anna: ticket 7\n  nobody runs it before it is resumed\n  here because an operator paused it",
         ),
         row(
             paused_until(paused(Some("anna|1|ticket 7")), NOW + 2 * H),
-            one(),
-            defaults,
             Verdict::Paused,
             "paused for 2 d 2 h, by anna: ticket 7\n  it goes on by itself in 2 h 0 min, or when it is resumed\n  here because an operator paused it",
         ),
         row(
             paused(Some("anna|")),
-            one(),
-            defaults,
             Verdict::Paused,
             "paused for 2 d 2 h, by anna\n  nobody runs it before it is resumed\n  here because an operator paused it",
         ),
         row(
             paused(None),
-            one(),
-            defaults,
             Verdict::Paused,
             "paused for 2 d 2 h\n  nobody runs it before it is resumed\n  here because an operator paused it",
         ),
         row(
             stopping(paused(Some("anna|ticket 7"))),
-            one(),
-            defaults,
             Verdict::Dropped,
             "paused for 2 d 2 h, by anna: ticket 7\n  the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends\n  here because an operator paused it",
         ),
         row(
             stopping(due(job("P||17", 20, 1, 50 * H, 0), 0, Some("no route"))),
-            one(),
-            defaults,
             Verdict::Dropped,
             "parked for 2 d 2 h, after 20 of 20 attempts: no route\n  the pool is being shut down, and drops it\n  node ops asked for the shutdown of the pool: every job ends",
         ),
@@ -454,10 +412,12 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     const FROM: &str = "\n  accepted 3 h 13 min ago from node api-2";
     const HERE: &str = "worker 41 (node feeds-41, http://feeds-41:8080) under token 8812";
     let runs = |strikes| job("R|41|8812", 1, 2, 3 * H + 12 * MIN, strikes);
-    let row = |seen, members: Members, settings, verdict, line: &str| {
+    let row_with = |seen, members: Members, settings, verdict, line: &str| {
         let line = line.replace("{here}", HERE);
         row(seen, &members, settings, verdict, &format!("acme: {line}{FROM}"))
     };
+    let among = |members, seen, verdict, line: &str| row_with(seen, members, defaults, verdict, line);
+    let row = |seen, verdict, line: &str| among(two(), seen, verdict, line);
     let belongings = Evidence {
         notifications: 3,
         checkpoint: Some(CheckpointSeen { token: Token(8_812), at: NOW - 4 * S, len: 2_150 }),
@@ -475,20 +435,17 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     let lost = |seen| Evidence { heard: None, expired: true, ..seen };
     let at_home = "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to that worker";
     let mut rows = vec![
-        row(runs(0), two(), defaults, Verdict::AtHome, at_home),
-        row(runs(0), two(), on_hold, Verdict::AtHome, at_home),
-        row(
-            runs(0),
+        row(runs(0), Verdict::AtHome, at_home),
+        row_with(runs(0), two(), on_hold, Verdict::AtHome, at_home),
+        among(
             cordoned(two()),
-            defaults,
+            runs(0),
             Verdict::Cordoned,
             "running on {here}, for 3 h 12 min, attempt 1\n  its node is cordoned: the job stays there, and the node \
              gets no other",
         ),
         row(
             elsewhere(3),
-            two(),
-            defaults,
             Verdict::PastHome { home },
             &format!(
                 "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41; it was passed \
@@ -497,15 +454,13 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         ),
         row(
             elsewhere(0),
-            two(),
-            defaults,
             Verdict::Moving { to: Some(home), on_hold: false },
             &format!(
                 "running on {here}, for 3 h 12 min, attempt 1\n  the ring gives this key to worker 41: it moves there \
                  when the ring has been stable for a while"
             ),
         ),
-        row(
+        row_with(
             elsewhere(0),
             two(),
             on_hold,
@@ -515,38 +470,32 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
                  while the pool is on hold"
             ),
         ),
-        row(
-            runs(0),
+        among(
             members(&[(41, MemberState::Standby)]),
-            defaults,
+            runs(0),
             Verdict::Moving { to: None, on_hold: false },
             "running on {here}, for 3 h 12 min, attempt 1\n  no worker is up: it stays where it is",
         ),
-        row(
-            runs(0),
+        among(
             draining(),
-            defaults,
+            runs(0),
             Verdict::Leaving,
             "running on {here}, for 3 h 12 min, attempt 1\n  all workers of its node are leaving: the job is handed on",
         ),
-        row(
-            runs(0),
+        among(
             with_sibling(draining()),
-            defaults,
+            runs(0),
             Verdict::Leaving,
             "running on {here}, for 3 h 12 min, attempt 1\n  that worker is leaving: the job is handed on",
         ),
-        row(
-            job("A|41|8812", 0, 0, 2 * S, 0),
+        among(
             draining(),
-            defaults,
+            job("A|41|8812", 0, 0, 2 * S, 0),
             Verdict::Leaving,
             "assigned to {here}, begun by nobody for 2 s\n  all workers of its node are leaving: the job is handed on",
         ),
         row(
             recovering(runs(0), &[12]),
-            two(),
-            defaults,
             Verdict::AtHome,
             &format!(
                 "{at_home}\n  before the pool opens, it waits for the report of worker 41 (node feeds-41)"
@@ -554,45 +503,38 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         ),
         row(
             Evidence { heard: Some(NOW - 7 * S), ..runs(0) },
-            two(),
-            defaults,
             Verdict::OwnerSilent,
             "running on {here}, for 3 h 12 min, attempt 1\n  that worker renewed its lease 7 s ago: unless it renews \
              it soon, it loses its jobs",
         ),
         row(
             Evidence { heard: Some(NOW - 7 * S), ..job("A|41|8812", 0, 0, 8 * S, 0) },
-            two(),
-            defaults,
             Verdict::OwnerSilent,
             "assigned to {here}, begun by nobody for 8 s\n  that worker renewed its lease 7 s ago: unless it renews it soon, \
              it loses its jobs",
         ),
         row(
             Evidence { heard: Some(NOW - 7 * S), ..job("S|41|8812", 1, 2, H, 0) },
-            two(),
-            defaults,
             Verdict::OwnerSilent,
             "stopping on {here}\n  that worker renewed its lease 7 s ago: unless it renews it soon, it loses its jobs",
         ),
         row(
+            job("R|41|8812", 1, 0, 2 * S, 0),
+            Verdict::Granted,
+            "given to {here}, for 2 s, attempt 1\n  that worker has not said that it begins the job",
+        ),
+        row(
             job("R|41|8812", 2, 1, 4 * S, 0),
-            two(),
-            defaults,
             Verdict::Starting,
             "starting on {here}, for 4 s, attempt 2\n  its start handler has not succeeded yet",
         ),
         row(
             due(job("A|41|8812", 0, 0, 2 * S, 0), 3 * S, None),
-            two(),
-            defaults,
             Verdict::NotBegun,
             "assigned to {here}, begun by nobody for 2 s\n  if that worker does not begin it within 3 s, it is assigned anew",
         ),
         row(
             due(job("S|41|8812", 1, 2, H, 0), 3 * S, None),
-            two(),
-            defaults,
             Verdict::Stopping,
             "stopping on {here}\n  its handler has not ended; the worker is told again in 3 s",
         ),
@@ -610,12 +552,10 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         ),
     ] {
         let line = format!("assigned to {{here}}, begun by nobody for 2 s\n  {second}");
-        rows.push(row(seen, two(), defaults, verdict, &line));
+        rows.push(row(seen, verdict, &line));
     }
     rows.push(row(
         stopping(elsewhere(0)),
-        two(),
-        defaults,
         Verdict::Dropped,
         &format!(
             "running on {here}, for 3 h 12 min, attempt 1\n  the pool is being shut down: its handler is told to end\n  \
@@ -623,11 +563,10 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
         ),
     ));
     let unheard = || Evidence { heard: None, freshest: None, ..runs(0) };
-    rows.push(row(unheard(), two(), defaults, Verdict::AtHome, at_home));
-    rows.push(row(
-        unheard(),
+    rows.push(row(unheard(), Verdict::AtHome, at_home));
+    rows.push(among(
         members(&[(12, MemberState::Up)]),
-        defaults,
+        unheard(),
         Verdict::OwnerLost,
         "left behind by worker 41 under token 8812, which was lost\n  the pool takes the job from that worker soon",
     ));
@@ -638,8 +577,6 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     ] {
         rows.push(row(
             silent(job(&format!("{state}|41|8812"), 1, 2, H, 0), 2 * MIN),
-            two(),
-            defaults,
             Verdict::NobodyLives { renewed: Duration::from_secs(120) },
             &format!("{first}\n  no worker lives: the last one renewed its lease 2 min 0 s ago"),
         ));
@@ -647,8 +584,6 @@ fn owned_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
     for state in ["R", "A", "S"] {
         rows.push(row(
             lost(job(&format!("{state}|7|8812"), 1, 2, H, 0)),
-            two(),
-            defaults,
             Verdict::OwnerLost,
             "left behind by worker 7 under token 8812, which was lost\n  the pool takes the job from that worker soon",
         ));
@@ -709,6 +644,7 @@ fn fits(verdict: &Verdict, seen: &Evidence, members: &Members, settings: &Settin
         Verdict::AllLeaving { .. } => {
             queued && members.entries.values().all(|member| member.state == MemberState::Draining)
         }
+        Verdict::Granted => runs && record.begun == Begun::Never,
         Verdict::Starting => runs && record.begun == Begun::Begun,
         Verdict::Cordoned => runs && is_cordoned(owner),
         Verdict::Moving { to, on_hold } => runs && *to != owner && *on_hold == settings.hold,
@@ -774,9 +710,7 @@ fn a_pool_that_opens_names_those_it_waits_for() {
 
 #[test]
 fn a_shutdown_names_its_node_and_the_time_that_is_left() {
-    let shutdown = |seen| {
-        explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default()).shutdown.unwrap()
-    };
+    let shutdown = |seen| explained(seen).shutdown.unwrap();
     let seen = job("R|41|8812", 1, 2, S, 0);
     let closing = shutdown(closing(seen.clone(), 25 * S));
     assert_eq!((&*closing.by, closing.left), ("ops", Some(Duration::from_secs(25))));
@@ -793,7 +727,7 @@ fn a_shutdown_names_its_node_and_the_time_that_is_left() {
 #[test]
 fn a_worker_that_has_not_renewed_yet_is_not_silent() {
     let seen = Evidence { heard: Some(1), ..job("R|41|8812", 1, 2, S, 0) };
-    let explained = explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default());
+    let explained = explained(seen);
     assert_eq!((explained.verdict, explained.owner.unwrap().renewed), (Verdict::AtHome, None));
 }
 
@@ -837,7 +771,7 @@ fn a_callers_own_id_is_the_same_from_every_node() {
 fn a_handlers_text_breaks_no_line() {
     let error = "no \u{1b}[31mroute\r\nacme: running\u{202e} ü";
     let seen = due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some(error));
-    let text = explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default()).to_string();
+    let text = explained(seen).to_string();
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(text.contains(r"(failed: no \u{1b}[31mroute\r\nacme: running\u{202e} ü)"), "{text}");
 }
@@ -849,7 +783,7 @@ fn a_refusal_is_told_of_a_job_that_waits_and_is_no_failure() {
         if let Some(record) = &mut seen.found.record {
             record.tail = "||r17+no\u{1b}program".to_owned();
         }
-        explain(JobKey::new("acme").unwrap(), None, seen, &one(), &Settings::default())
+        explained(seen)
     };
     for (owner, strikes) in [("Q||3", 1), ("Q||3", 3), ("A|41|3", 1)] {
         let seen = told(owner, strikes);
@@ -865,7 +799,6 @@ fn a_refusal_is_told_of_a_job_that_waits_and_is_no_failure() {
 
 #[test]
 fn a_job_that_had_a_worker_before_says_why_it_is_here() {
-    let key = || JobKey::new("acme").unwrap();
     for (reason, text) in [
         ("m17", "the ring took its key from worker 17"),
         ("g17", "worker 17 left, and handed it on"),
@@ -889,12 +822,12 @@ fn a_job_that_had_a_worker_before_says_why_it_is_here() {
         if let Some(record) = &mut seen.found.record {
             record.tail = format!("||{reason}");
         }
-        let explained = explain(key(), None, seen, &one(), &Settings::default());
+        let explained = explained(seen);
         let lines = explained.to_string();
         assert!(lines.contains(&format!("\n  here because {text}\n")), "{lines}");
         assert!(serde_json::to_value(&explained).unwrap()["why"]["cause"].is_string());
     }
-    let explained = explain(key(), None, job("R|41|3", 1, 2, 10 * S, 0), &one(), &Settings::default());
+    let explained = explained(job("R|41|3", 1, 2, 10 * S, 0));
     assert!(!explained.to_string().contains("because"), "{explained}");
 }
 

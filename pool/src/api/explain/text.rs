@@ -114,8 +114,14 @@ impl Explanation {
                 write!(f, ", begun by nobody for {lasting}")
             }
             Some(JobState::Running) => {
-                let starts = self.verdict == Verdict::Starting;
-                self.with_owner(f, if starts { "starting on" } else { "running on" })?;
+                self.with_owner(
+                    f,
+                    match self.verdict {
+                        Verdict::Granted => "given to",
+                        Verdict::Starting => "starting on",
+                        _ => "running on",
+                    },
+                )?;
                 write!(f, ", for {lasting}, attempt {attempts}")
             }
             Some(JobState::Stopping) => self.with_owner(f, "stopping on"),
@@ -251,6 +257,7 @@ impl Explanation {
                 write!(f, "\n  no worker lives: the last one renewed its lease {} ago", For(*renewed))
             }
             Verdict::OwnerLost => f.write_str("\n  the pool takes the job from that worker soon"),
+            Verdict::Granted => f.write_str("\n  that worker has not said that it begins the job"),
             Verdict::Starting => f.write_str("\n  its start handler has not succeeded yet"),
             Verdict::NotBegun => {
                 write!(f, "\n  if that worker does not begin it within {due}, it is assigned anew")

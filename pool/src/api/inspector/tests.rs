@@ -13,7 +13,7 @@ use crate::api::listing::WorkerInfo;
 use crate::api::node::{Node, PATIENCE};
 use crate::error::Error;
 use crate::model::event::{Entry, EventKind, Line, News, VERSION};
-use crate::model::id::WorkerId;
+use crate::model::id::{Incarnation, WorkerId};
 use crate::model::member::MemberState;
 use crate::model::settings::StoredSettings;
 use crate::store::{MemoryStore, Note, PoolState, ReadState, Store};
@@ -74,16 +74,35 @@ fn a_number_of_shards_that_no_pool_has_is_refused() {
     assert_eq!(super::count(&StoredSettings::default()), None);
 }
 
+/// A pool without nodes, and somebody who writes into its history.
+struct Desk {
+    client: Store,
+    incarnation: Incarnation,
+}
+
+impl Desk {
+    async fn of(store: &MemoryStore) -> Self {
+        let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
+        node.abandon();
+        node.closed().await;
+        let client = Store::from(store.clone());
+        let state = client.read(&ReadState).await.unwrap();
+        let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
+        client.bless(&run_id);
+        Self { client, incarnation }
+    }
+
+    async fn note(&self, n: u64) {
+        let line = Line::of(&News::new(EventKind::Asked).saying(&format!("event {n}")), Duration::ZERO);
+        let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
+        self.client.run(self.incarnation, &Note { most: 100, entry: entry.encode() }).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_follower_is_woken_and_does_not_look() {
     let store = &MemoryStore::new();
-    let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
-    node.abandon();
-    node.closed().await;
-    let client = Store::from(store.clone());
-    let state = client.read(&ReadState).await.unwrap();
-    let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
-    client.bless(&run_id);
+    let desk = Desk::of(store).await;
     let seen = Inspector::open("p", store).await.unwrap();
     let last = seen.events(&EventCursor::default(), 100).await.unwrap().next;
     let mut coming = seen.follow(last);
@@ -91,13 +110,10 @@ async fn a_follower_is_woken_and_does_not_look() {
     tokio::time::pause();
     let began = tokio::time::Instant::now();
     for n in 1..4 {
-        let text = format!("event {n}");
         let next = &mut std::pin::pin!(coming.next());
         assert!(futures::poll!(&mut *next).is_pending());
-        let line = Line::of(&News::new(EventKind::Asked).saying(&text), Duration::ZERO);
-        let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
-        client.run(incarnation, &Note { most: 100, entry: entry.encode() }).await.unwrap();
-        assert_eq!(next.await.unwrap().unwrap().text, text);
+        desk.note(n).await;
+        assert_eq!(next.await.unwrap().unwrap().text, format!("event {n}"));
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
     // The end of the pool is no event.
@@ -111,19 +127,8 @@ async fn a_follower_is_woken_and_does_not_look() {
 #[tokio::test]
 async fn a_follower_goes_on_after_a_call_that_was_dropped() {
     let store = &MemoryStore::new();
-    let node = Node::builder("p", store).assume_fresh(true).client_only().join().await.unwrap();
-    node.abandon();
-    node.closed().await;
-    let client = Store::from(store.clone());
-    let state = client.read(&ReadState).await.unwrap();
-    let PoolState::Present { incarnation, run_id, .. } = state else { panic!("no pool: {state:?}") };
-    client.bless(&run_id);
-    let note = async |n| {
-        let line = Line::of(&News::new(EventKind::Asked).saying(&format!("event {n}")), Duration::ZERO);
-        let entry = Entry { v: VERSION, node: "a".to_owned(), life: 7, n, dropped: 0, events: vec![line] };
-        client.run(incarnation, &Note { most: 100, entry: entry.encode() }).await.unwrap();
-    };
-    note(1).await;
+    let desk = Desk::of(store).await;
+    desk.note(1).await;
     let mut follower = Inspector::open("p", store).await.unwrap().follower(EventCursor::default());
     let texts = |page: &EventPage| -> Vec<_> {
         page.events.iter().filter(|event| event.node == "a").map(|event| event.text.clone()).collect()
@@ -140,6 +145,6 @@ async fn a_follower_goes_on_after_a_call_that_was_dropped() {
     let silent = tokio::time::timeout(Duration::from_secs(15), follower.page()).await;
     assert!(!matches!(silent, Ok(Ok(_))), "{silent:?}");
     store.set_available(true);
-    note(2).await;
+    desk.note(2).await;
     assert_eq!(texts(&follower.page().await.unwrap()), ["event 2"]);
 }

@@ -139,7 +139,7 @@ impl Actors {
     }
 
     pub(super) fn start(&mut self, handler: Arc<dyn AnyHandler>, worker: WorkerId, job: NewJob) {
-        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms, checkpoint } = job;
+        let NewJob { key, token, id, payload, attempts, created_ms, begun_ms, checkpoint, .. } = job;
         let lease = self.leases.admit(worker);
         let savers = self.savers.clone();
         let parts = Parts {

@@ -91,6 +91,7 @@ impl Bench {
             token: Token(token),
             id: "node.id".parse().unwrap(),
             attempts: 1,
+            is_first: true,
             created_ms: 0,
             begun_ms: 0,
             checkpoint: None,

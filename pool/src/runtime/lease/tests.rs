@@ -16,7 +16,7 @@ use crate::model::id::{JobKey, Revision, Token};
 use crate::model::member::MemberState;
 use crate::model::wire::{self, Envelope};
 use crate::runtime::pace::{patience, pause, tick};
-use crate::store::MemoryStore;
+use crate::store::{Bootstrap, MemoryStore, ReadIdentity, Store, WhenFull};
 
 /// A job of this worker.
 fn job(leases: &Leases, worker: WorkerId) -> Job {
@@ -113,13 +113,52 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
         queued: 0,
         opened: false,
         damage: String::new(),
-        evicts: None,
+        when_full: WhenFull::Unknown,
         token: Token(0),
         floor: 1,
         states: vec![Some(MemberState::Up)],
+        oldest: vec![None],
     };
     leases.renewed(from, clock::now(), &renewing, &renewal);
     assert!(!guard.check(), "an answer that comes late says nothing");
+}
+
+#[tokio::test]
+async fn every_tenth_renewal_of_a_connection_looks_at_the_memory() {
+    let memory = MemoryStore::new();
+    let store = Store::from(memory.clone());
+    let run_id = store.read(&ReadIdentity).await.unwrap().run_id;
+    store.bless(&run_id);
+    let seen = Seen::default();
+    let bootstrap = Bootstrap { seen, run_id, settings: Box::default() };
+    let incarnation = store.read(&bootstrap).await.unwrap().incarnation;
+    let (leases, _) = one_lease(WorkerId(1), clock::now());
+    let (inputs, mut events) = mpsc::unbounded_channel();
+    let thread = LeaseThread {
+        saying: Saying::new(std::sync::Arc::default()),
+        leases: Arc::new(leases),
+        store,
+        node: NodeName::new("n").unwrap(),
+        policy: FencePolicy::Report,
+        inputs,
+        renewals: Histogram::noop(),
+        age: Gauge::noop(),
+    };
+    let mut line = None;
+    let mut looked = Vec::new();
+    for at in 0..25 {
+        // It breaks once.
+        memory.set_available(at != 22);
+        (line, _) = thread.renew_once(line, incarnation, vec![]).await;
+        match events.try_recv() {
+            Ok(Input::Renewed { answer: Ok(renewal), .. }) if renewal.when_full == WhenFull::Refuses => {
+                looked.push(at);
+            }
+            Ok(Input::Renewed { answer, .. }) => assert_eq!(answer.is_ok(), at != 22),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(looked, [0, 10, 20, 23]);
 }
 
 /// A lease of this worker, which begins at this moment.

@@ -18,6 +18,16 @@ use crate::runtime::actor::panicked;
 use crate::runtime::pace::{patience, pause, tick, watch_by};
 use crate::store::{Renew, Store, StoreError};
 
+/// The first renewal of a connection asks what the server does when the server's memory is full. Each renewal after so many
+/// asks again. The question costs the server a quarter of a renewal.
+const LOOK_AT_MEMORY: u32 = 10;
+
+/// A connection for renewals, and how many it has brought an answer to.
+pub(super) struct Line {
+    store: Store,
+    renewals: u32,
+}
+
 /// The parts of the lease thread.
 pub(crate) struct LeaseThread {
     pub(crate) leases: Arc<Leases>,
@@ -76,7 +86,7 @@ impl LeaseThread {
         let mut next_renewal = clock::now();
         let mut renewals = std::pin::pin!(futures::future::OptionFuture::from(None));
         let mut renewing = false;
-        let mut store = None;
+        let mut line = None;
         let mut watch = watch_by(timing);
         while !self.leases.may_end() {
             let now = clock::now();
@@ -95,7 +105,7 @@ impl LeaseThread {
             {
                 renewing = true;
                 next_renewal = now + timing.renew_every;
-                renewals.set(Some(self.renew_once(store.take(), incarnation, workers)).into());
+                renewals.set(Some(self.renew_once(line.take(), incarnation, workers)).into());
             }
             tokio::select! {
                 _ = watch.tick() => {}
@@ -103,7 +113,7 @@ impl LeaseThread {
                 Some((kept, failed)) = &mut renewals, if renewing => {
                     renewing = false;
                     self.leases.renewal_over();
-                    store = kept;
+                    line = kept;
                     renewals.set(None.into());
                     if failed {
                         next_renewal = clock::now() + pause(timing);
@@ -115,23 +125,21 @@ impl LeaseThread {
     }
 
     /// One renewal over the lease's own connection, which is kept unless it failed.
-    async fn renew_once(
+    pub(super) async fn renew_once(
         &self,
-        store: Option<Store>,
+        line: Option<Line>,
         incarnation: Incarnation,
         workers: Vec<WorkerId>,
-    ) -> (Option<Store>, bool) {
+    ) -> (Option<Line>, bool) {
         let sent = clock::now();
         let seen = self.leases.seen();
         let patience = patience(self.leases.timing());
         let attempt = async {
-            let store = match store {
-                Some(store) => store,
-                None => self.store.apart(),
-            };
+            let mut line = line.unwrap_or_else(|| Line { store: self.store.apart(), renewals: 0 });
             let begun = std::time::Instant::now();
             let status = self.saying.now();
-            let renewal = store
+            let renewal = line
+                .store
                 .run(
                     incarnation,
                     &Renew {
@@ -139,16 +147,18 @@ impl LeaseThread {
                         node: Some(self.node.clone()),
                         workers: workers.clone(),
                         status: status.clone(),
+                        looks_at_memory: line.renewals.is_multiple_of(LOOK_AT_MEMORY),
                     },
                 )
                 .await;
             self.renewals.record(begun.elapsed());
-            renewal.map(|renewal| (store, renewal))
+            line.renewals = line.renewals.wrapping_add(1);
+            renewal.map(|renewal| (line, renewal))
         };
         let (kept, answer) = match tokio::time::timeout(patience, attempt).await {
-            Ok(Ok((store, renewal))) => {
+            Ok(Ok((line, renewal))) => {
                 self.leases.renewed(sent, clock::now(), &workers, &renewal);
-                (Some(store), Ok(renewal))
+                (Some(line), Ok(renewal))
             }
             Ok(Err(error)) => (None, Err(error)),
             Err(elapsed) => (None, Err(StoreError::Unanswered(Failure::new(elapsed)))),

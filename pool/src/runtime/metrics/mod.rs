@@ -15,10 +15,9 @@ use crate::core::input::{Answer, HandlerEvent, Input, Planned};
 use crate::error::DispatchError;
 use crate::model::id::{NodeName, PoolName};
 use crate::model::phase::PoolPhase;
-use crate::model::record::Begun;
 use crate::model::unsaved::NotSaved;
 use crate::model::why::Cause;
-use crate::store::{BeginReply, Release, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply};
+use crate::store::{Release, ReleaseItem, ReleaseMode, ReleaseReply, RouteReply};
 
 /// Metrics of one name that differ in one label, whose values come from a short fixed list.
 struct Family<M> {
@@ -197,13 +196,6 @@ impl Metrics {
                     }
                 }
             }
-            Done::Begin(_, Ok(replies)) => {
-                for reply in replies.iter().flatten().flatten() {
-                    if let Some(waited) = waited(reply) {
-                        self.start_wait.record(waited);
-                    }
-                }
-            }
             Done::Sweep(_, Ok(swept)) => self.swept.increment(swept.count as u64),
             _ => {}
         }
@@ -212,6 +204,9 @@ impl Metrics {
     /// Counts an effect that is about to be performed.
     pub(super) fn see(&mut self, effect: &Effect) {
         match effect {
+            Effect::Start { job, .. } if job.is_first => {
+                self.start_wait.record(job.begun_ms.saturating_sub(job.created_ms) as f64 / 1_000.0);
+            }
             Effect::Stop { why, .. } => self.stops.of(why.name()).increment(1),
             Effect::Tick { .. } => self.ticks.increment(1),
             Effect::Settings { settings, .. } => self.move_rate.set(f64::from(settings.move_rate)),
@@ -299,13 +294,6 @@ impl Metrics {
         }
         self.open.set(f64::from(u8::from(status.phase == PoolPhase::Open)));
     }
-}
-
-/// How long a job had waited that is begun for the first time, s. `None` for any other.
-fn waited(reply: &BeginReply) -> Option<f64> {
-    let BeginReply::Begun { record, .. } = reply else { return None };
-    let is_first = record.begun == Begun::Begun && record.attempts == 1;
-    is_first.then(|| record.since.saturating_sub(record.created) as f64 / 1_000.0)
 }
 
 /// The result of a release; `None` if the job was no longer this worker's.

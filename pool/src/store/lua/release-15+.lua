@@ -18,6 +18,7 @@
 --@clock
 --@settings
 --@records
+--@confirm
 --@generation
 --@outcome
 --@run_ends
@@ -110,6 +111,9 @@ local function give_up(key, r, token, way)
     if not p then return 'X' end
     if p.owner ~= wid or p.token ~= token or p.state == 'Q' or p.state == 'P' then return 'S' end
     id = p.id
+    -- In these ways a worker says that no handler had the job.
+    local nobody_had = mode == 'b' or mode == 'e' and way.result == ''
+    if p.state == 'R' and not nobody_had then confirm(p) end
     if way.ran and not to_stop and not stopping and generation_of(p.tail) > way.ran then ends, way = false, renewed(way) end
   end
   if ends and is_full() then return 'L' end
@@ -146,6 +150,7 @@ if n > 0 then
   end
   write_deletions()
   write_requeues()
+  write_confirmed()
   tell_nodes(15, events)
 end
 -- A stream that is damaged fails no job.

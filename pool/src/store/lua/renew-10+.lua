@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
 -- raised last. Raises the token counter and the floor to what the caller has seen; keeps the node's stream.
--- It keeps what the node says of itself while a worker of these is a member.
+-- It keeps what the node says of itself while a worker of these is a member. The answer names the oldest entry of each
+-- worker's stream: a worker that has passed over that entry reads the stream again.
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
 -- KEYS: pool workers heartbeats settings jobs payloads owners queue parked nodes, then the node's stream if it waits for
---       outcomes
--- ARGV: inc, highest token and highest floor seen by the caller, node or '', what it says of itself or '', wid*
+--       outcomes, then the stream of each worker
+-- ARGV: inc, highest token and highest floor seen by the caller, node or '', what it says of itself or '', 1 to look at the
+--       policy of eviction or 0, wid*
 -- Returns: OK workers_revision settings_revision flag phase run_id queued opened (1: the node's stream was made) signs
---          policy (of eviction) token floor, then per worker U | P | G | F (no member). Or LOST signs.
---          A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
+--          policy (or '') token floor, then per worker U | P | G | F (no member) and the oldest entry of its stream or ''.
+--          Or LOST signs. A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
 --          recovery left
 --@base
 --@guard
@@ -58,13 +60,14 @@ if seen > floor and seen <= LEVEL then
   floor = seen
   call('HSET', POOL, 'floor', num(floor))
 end
--- The server that answers, and, if it was promoted, since when.
-local facts = call('INFO', 'server') .. call('INFO', 'replication')
+-- The server that answers, and, if it was promoted, since when. The memory costs more than both.
+local asked = argv[6] == '1'
+local facts = asked and call('INFO', 'server', 'replication', 'memory') or call('INFO', 'server', 'replication')
 local server, before = match(facts, 'run_id:(%w+)') or '', match(facts, 'master_replid2:(%w+)')
 if before and find(before, '[^0]') then
   server = server .. '+' .. before .. '.' .. (match(facts, 'second_repl_offset:([%d-]+)') or '')
 end
-local policy = match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
+local policy = asked and match(facts, 'maxmemory_policy:([%w-]+)') or ''
 local queued = num(math.max(tonumber(head[5]) or 0, 0))
 local t, out = now(), { 'OK', head[3], head[4], flag or '', head[2], server, queued, '0', known, policy, num(highest),
   num(floor) }
@@ -74,12 +77,19 @@ local function beat(wid)
   local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
   call('HSET', HEARTBEATS, wid, num(math.max(count + 1, t)))
 end
+-- A stream of another type has no entry, and costs nobody a lease.
+local function oldest(stream)
+  local first = redis.pcall('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
+  return first and first[1] or ''
+end
 local lives
-for i = 6, #argv do
+local streams = argv[4] == '' and 10 or 11
+for i = 7, #argv do
   local entry = call('HGET', WORKERS, argv[i])
   if entry then beat(argv[i]) end
   lives = lives or entry
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
+  out[#out + 1] = entry and oldest(KEYS[streams + i - 6]) or ''
 end
 -- Only shown: a key of another type costs nobody a lease, and goes.
 if lives and argv[4] ~= '' and argv[5] ~= '' then
@@ -89,7 +99,7 @@ if lives and argv[4] ~= '' and argv[5] ~= '' then
     call('HSET', NODES, argv[4], argv[5])
   end
 end
-if KEYS[11] then
+if argv[4] ~= '' then
   local ms = math.max(60000, 2 * ttl)
   if call('PEXPIRE', KEYS[11], ms) == 0 then
     out[8] = '1'

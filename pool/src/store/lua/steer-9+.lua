@@ -6,7 +6,8 @@
 -- ARGV: inc, count of workers, a byte per job: which worker is guessed, 0 none; a letter per job: its way, n begins
 --       now | h goes home | e goes elsewhere | p is parked | z is paused | y is resumed; wid*, then key*, id*, token*,
 --       since*, reason*. That of a pause is by|end|why: when it is over, by the server's clock, ms, or nothing. That of a
---       resume has the end that the caller saw, in the same place
+--       resume has the end that the caller saw, in the same place. A granted job that nobody has begun is assigned once more
+--       by way n: its news may be lost
 -- Returns: OK, a letter per job: K its owner is told | Q queued | P parked, now or before |
 --          Y paused, now or before | C its record is another one, nothing done | S stopping |
 --          N no job of that dispatch | R recovering | X bad record. SHUTDOWN
@@ -29,7 +30,7 @@ local base = 4 + workers
 local n = (#argv - base) / 5
 local of_ids, of_tokens, of_sinces, of_reasons = base + n, base + 2 * n, base + 3 * n, base + 4 * n
 local stored = call('HMGET', JOBS, unpack(argv, base + 1, of_ids))
-local letters, events, unparked, jobs = {}, {}, {}, {}
+local letters, events, unparked, jobs, again = {}, {}, {}, {}, {}
 
 -- The shared data of a worker's jobs.
 local function event_for(x)
@@ -76,6 +77,10 @@ local function answer(i)
   if p.state == 'R' then
     local x = byte(guess_of, i)
     local event = events[x] or event_for(x)
+    if way == 'n' and p.begun ~= '2' and event.owner == p.owner then
+      again[#again + 1] = { x = x, event = { 't', p.token, 's', key, n = 4, owner = p.owner } }
+      return 'K'
+    end
     if way == 'n' or event.owner ~= p.owner then return 'C' end
     local j = event.n
     event[j + 1], event[j + 2], event[j + 3], event[j + 4] = 'r', key, 't', p.token
@@ -109,6 +114,7 @@ if #unparked > 0 then
   redis.pcall('HDEL', ERRORS, unpack(unparked))
 end
 write_requeues()
+for _, one in ipairs(again) do send(KEYS[9 + one.x], one.event) end
 for x, event in pairs(events) do
   if event.n > 0 then send(KEYS[9 + x], event) end
 end

@@ -15,6 +15,7 @@
 --@clock
 --@settings
 --@records
+--@confirm
 --@outcome
 --@run_ends
 --@notes
@@ -109,7 +110,9 @@ local function answer(i)
   end
   if not told[key] and (state == 'R' or again or waiting ~= '') then
     if state == 'R' then
-      r = gsub(r, '^1|R', '1|S', 1)
+      local stopped, granted = gsub(r, '^1|R(|%d+|%d+|%d+|)0|', '1|S%11|', 1)
+      if granted == 1 then confirmed = confirmed + 1 end
+      r = granted == 1 and stopped or gsub(r, '^1|R', '1|S', 1)
       local k = #records
       records[k + 1], records[k + 2] = key, r
     end
@@ -124,6 +127,7 @@ end
 
 for i = 1, n do letters[i] = answer(i) end
 write_deletions()
+write_confirmed()
 if #records > 0 then call('HSET', JOBS, unpack(records)) end
 if #scores > 0 then call('ZADD', QUEUE, unpack(scores)) end
 for x, event in pairs(events) do

@@ -119,6 +119,7 @@ pub(super) async fn dispatch(
         items.iter().map(|item| hashes.number(Some(&item.hash).filter(|h| !h.is_empty()))).collect();
     call.arg(hashes.iter().len()).args(hashes.iter());
     call.arg(column(of_hashes)?).arg(column(numbers)?);
+    call.arg(items.iter().map(|item| if item.awaited { 'B' } else { 'b' }).collect::<String>());
     call.args(items.iter().map(|item| item.key.as_bytes())).args(items.iter().map(|item| item.id.as_str()));
     call.args(items.iter().map(|item| item.not_after)).args(items.iter().map(|item| &*item.payload));
     steps.run("dispatch", call).await?.ok()?.letters(items.len(), "dispatches' answers")

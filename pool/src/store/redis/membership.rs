@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::RedisStore;
-use super::reply::Values;
+use super::reply::{Values, entry_id};
+use super::server::POLICY;
 use super::steps::Steps;
 use crate::model::id::{Incarnation, NodeName, Revision, Token, WorkerId};
 use crate::model::member::{Member, MemberState};
 use crate::model::settings::ShutdownFlag;
 use crate::store::{
     Bootstrap, Bootstrapped, ChangeSettings, Cordon, Drain, Expire, Expired, Join, OnRedis, OpenNormal,
-    RaiseLevel, Raised, ReadStatuses, Reap, Reaped, Recover, Renew, Renewal, Result, Seat, Seen,
-    SettingChange, Settle, StoreError,
+    RaiseLevel, Raised, ReadStatuses, Reap, Reaped, Recover, Renew, Renewal, Result, Seat, SettingChange,
+    Settle, StoreError, WhenFull,
 };
 
 impl OnRedis for Bootstrap {
@@ -144,10 +145,8 @@ impl OnRedis for ReadStatuses {
 
 impl OnRedis for Renew {
     async fn on_redis(&self, store: &RedisStore, inc: Incarnation) -> Result<Renewal> {
-        let &Self { seen, ref node, ref workers, ref status } = self;
-        let node = node.as_ref();
         let blessed = store.blessed.borrow().clone();
-        let renewal = renew(&store.steps, inc, seen, node, workers, status).await?;
+        let renewal = renew(&store.steps, inc, self).await?;
         // A server that is demoted and promoted again closes no connection.
         if blessed.as_deref() != Some(&*renewal.run_id) {
             return Err(StoreError::OtherServer { run_id: renewal.run_id });
@@ -210,23 +209,18 @@ fn seat(worker: WorkerId, values: &mut Values) -> Result<Seat> {
     Ok(Seat { worker, member: values.member()?, first: values.number()? == 1 })
 }
 
-async fn renew(
-    steps: &Steps,
-    inc: Incarnation,
-    seen: Seen,
-    node: Option<&NodeName>,
-    workers: &[WorkerId],
-    status: &Bytes,
-) -> Result<Renewal> {
-    let stream = node.map(|node| steps.keys.node_of(node));
-    let mut call = steps.scripts.renew.call(stream.as_slice());
+async fn renew(steps: &Steps, inc: Incarnation, step: &Renew) -> Result<Renewal> {
+    let Renew { seen, node, workers, status, looks_at_memory } = step;
+    let of_node = node.iter().map(|node| steps.keys.node_of(node));
+    let streams: Vec<_> = of_node.chain(workers.iter().map(|worker| steps.keys.worker(*worker))).collect();
+    let mut call = steps.scripts.renew.call(&streams);
     call.arg(inc.0).arg(seen.token.0).arg(seen.floor);
-    call.arg(node.map_or("", NodeName::as_str)).arg(&**status);
+    call.arg(node.as_ref().map_or("", NodeName::as_str)).arg(&**status).arg(u8::from(*looks_at_memory));
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(11 + workers.len())?;
-    Ok(Renewal {
+    let mut values = steps.run("renew", call).await?.items(11 + 2 * workers.len())?;
+    let mut renewal = Renewal {
         members: values.revision()?,
         settings: values.revision()?,
         flag: ShutdownFlag::parse(&String::from_utf8_lossy(&values.bytes()?)),
@@ -235,14 +229,29 @@ async fn renew(
         queued: values.number()?,
         opened: values.number()? == 1,
         damage: values.text()?,
-        evicts: Some(values.text()?).filter(|policy| policy != super::server::POLICY && !policy.is_empty()),
+        when_full: when_full(values.text()?),
         token: Token(values.number()?),
         floor: values.level()?,
-        states: workers
-            .iter()
-            .map(|_| values.bytes().map(|state| member_state(&state)))
-            .collect::<Result<_>>()?,
-    })
+        states: Vec::with_capacity(workers.len()),
+        oldest: Vec::with_capacity(workers.len()),
+    };
+    for _ in workers {
+        renewal.states.push(member_state(&values.bytes()?));
+        renewal.oldest.push(values.parsed("an entry's id or nothing", |text| match text {
+            "" => Some(None),
+            id => entry_id(id).map(Some),
+        })?);
+    }
+    Ok(renewal)
+}
+
+/// The meaning of a policy of eviction. An empty policy is an unknown one.
+fn when_full(policy: String) -> WhenFull {
+    match policy.as_str() {
+        "" => WhenFull::Unknown,
+        POLICY => WhenFull::Refuses,
+        _ => WhenFull::Evicts(policy),
+    }
 }
 
 /// A member whose entry cannot be read counts as absent: it joins again, and the others stay.

@@ -14,7 +14,7 @@ use super::steps::{Targets, column};
 use crate::model::id::{Incarnation, JobKey, Token, WorkerId};
 use crate::model::record::Record;
 use crate::store::{
-    Begin, BeginReply, Checkpoint, ListOwned, OnRedis, OwnedPage, Refusal, Release, ReleaseMode,
+    Begin, BeginReply, BegunJob, Checkpoint, ListOwned, OnRedis, OwnedPage, Refusal, Release, ReleaseMode,
     ReleaseReply, Result, Started, WorkerBegins, WorkerBegun,
 };
 
@@ -45,11 +45,15 @@ impl OnRedis for Started {
         }
         let mut targets = Targets::new();
         let numbers: Vec<_> = items.iter().map(|item| targets.number(item.tell.as_ref())).collect();
-        let mut call = store.steps.scripts.started.call(&targets.keys(|node| store.steps.keys.node_of(node)));
+        let mut streams: Vec<_> = starts.iter().map(|of| store.steps.keys.worker(of.worker)).collect();
+        streams.extend(targets.keys(|node| store.steps.keys.node_of(node)));
+        let mut call = store.steps.scripts.started.call(&streams);
         call.arg(inc.0).arg(starts.len()).args(starts.iter().map(|of| of.worker.0));
-        call.args(starts.iter().map(|of| of.items.len()));
+        call.args(starts.iter().map(|of| of.finished.len())).args(starts.iter().map(|of| of.items.len()));
         tokens(&mut call, items.iter().map(|item| item.token))?;
-        call.arg(column(numbers)?).args(items.iter().map(|item| item.key.as_bytes()));
+        call.arg(column(numbers)?);
+        call.args(starts.iter().flat_map(|of| &of.finished).map(ToString::to_string));
+        call.args(items.iter().map(|item| item.key.as_bytes()));
         let mut values = store.steps.run("started", call).await?.ok()?;
         let noted: Vec<Noted> = values.letters(items.len(), "starts' answers")?;
         Ok(noted.into_iter().map(|noted| noted == Noted::Yes).collect())
@@ -207,7 +211,7 @@ fn begun(answer: Begun, asked: (WorkerId, Token)) -> Result<BeginReply> {
             &Value::BulkString(stored.to_vec()),
         ));
     }
-    Ok(BeginReply::Begun { record, waiting, payload, checkpoint })
+    Ok(BeginReply::Begun(BegunJob { record, waiting, payload, checkpoint }))
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -12,9 +12,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use redis::aio::MultiplexedConnection;
 use tenure_pool::Settings;
 use tenure_pool::store::{
-    BATCH_MAX, Begin, BeginReply, Bootstrap, Cursors, Dispatch, DispatchItem, DispatchReply, EntryId, Join,
-    JoinRequest, OpenNormal, Placing, PoolState, ReadIdentity, ReadNode, ReadPool, ReadState, ReadTime,
-    RedisStore, Release, ReleaseItem, ReleaseMode, Renew, Route, RouteReply, Seen, Settle, Started,
+    BATCH_MAX, Begin, BeginReply, Bootstrap, Cursors, Dispatch, DispatchItem, DispatchReply, EntryId,
+    Granted, Join, JoinRequest, OpenNormal, Placing, PoolState, ReadIdentity, ReadNode, ReadPool, ReadState,
+    ReadTime, RedisStore, Release, ReleaseItem, ReleaseMode, Renew, Route, RouteReply, Seen, Settle, Started,
     StartedItem, Store, WorkerBegins, WorkerBegun, WorkerEvent, WorkerStarts,
 };
 use tenure_protocol::model::id::{
@@ -140,6 +140,7 @@ impl Lab {
                     node: Some(node.clone()),
                     workers: workers.clone(),
                     status: Bytes::new(),
+                    looks_at_memory: false,
                 },
             )
             .await?;
@@ -225,6 +226,7 @@ impl Lab {
                     hash: String::new(),
                     payload: Bytes::from_static(&PAYLOAD),
                     worker: if placed { workers.next() } else { None },
+                    awaited: true,
                 });
             }
             all.push(batch);
@@ -269,7 +271,7 @@ impl Lab {
     async fn assignments(&mut self, jobs: usize) -> Result<Vec<Assigned>, Error> {
         let mut found = 0;
         // Entries are small, each with jobs of one worker: they are combined into batches.
-        let mut open: BTreeMap<WorkerId, Assigned> = BTreeMap::new();
+        let mut open: BTreeMap<(WorkerId, bool), Assigned> = BTreeMap::new();
         let mut assigned = Vec::new();
         while found < jobs {
             let read = self
@@ -286,14 +288,20 @@ impl Lab {
             }
             for (worker, entry, event) in read.workers {
                 self.cursors.workers.insert(worker, entry);
-                let WorkerEvent::Start { token, keys } = event else { continue };
+                let (granted, token, keys) = match event {
+                    WorkerEvent::Start { token, keys } => (false, token, keys),
+                    WorkerEvent::Grant(Granted { token, jobs, .. }) => {
+                        (true, token, jobs.into_iter().map(|of| of.key).collect())
+                    }
+                    _ => continue,
+                };
                 found += keys.len();
-                let empty = || Assigned { worker, entries: Vec::new(), jobs: Vec::new() };
-                let batch = open.entry(worker).or_insert_with(empty);
+                let empty = || Assigned { worker, granted, entries: Vec::new(), jobs: Vec::new() };
+                let batch = open.entry((worker, granted)).or_insert_with(empty);
                 batch.entries.push(entry);
                 batch.jobs.extend(keys.into_iter().map(|key| (key, token)));
                 if batch.jobs.len() + BATCH_MAX / WORKERS > BATCH_MAX {
-                    assigned.extend(open.remove(&worker));
+                    assigned.extend(open.remove(&(worker, granted)));
                 }
             }
         }
@@ -302,26 +310,31 @@ impl Lab {
     }
 
     async fn begin(&self, assigned: &[Assigned]) -> Result<(), Error> {
-        let calls = stream::iter(assigned).map(|Assigned { worker, entries, jobs }| async move {
+        let asked = assigned.iter().filter(|of| !of.granted);
+        let calls = stream::iter(asked).map(|Assigned { worker, entries, jobs, .. }| async move {
             let begins = WorkerBegins { worker: *worker, finished: entries.clone(), jobs: jobs.clone() };
             self.store.run(self.incarnation, &Begin { begins: vec![begins] }).await
         });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
-        let begun = |reply: &_| matches!(reply, BeginReply::Begun { .. });
+        let begun = |reply: &_| matches!(reply, BeginReply::Begun(_));
         let all_begun = |of: &WorkerBegun| of.as_ref().is_ok_and(|replies| replies.iter().all(begun));
         if replies.iter().flatten().all(all_begun) { Ok(()) } else { Err("a job was not begun".into()) }
     }
 
     async fn started(&self, assigned: &[Assigned]) -> Result<(), Error> {
-        let calls = stream::iter(assigned).map(|Assigned { worker, jobs, .. }| async move {
+        let calls = stream::iter(assigned).map(|Assigned { worker, granted, entries, jobs }| async move {
             let item = |(key, token): &(JobKey, Token)| StartedItem {
                 key: key.clone(),
                 token: *token,
                 tell: Some(self.node.clone()),
             };
             let items: Vec<_> = jobs.iter().map(item).collect();
+            let finished = if *granted { entries.clone() } else { Vec::new() };
             self.store
-                .run(self.incarnation, &Started { starts: vec![WorkerStarts { worker: *worker, items }] })
+                .run(
+                    self.incarnation,
+                    &Started { starts: vec![WorkerStarts { worker: *worker, finished, items }] },
+                )
                 .await
         });
         let replies: Vec<_> = calls.buffered(PIPELINED).try_collect().await?;
@@ -355,6 +368,8 @@ impl Lab {
 /// Jobs of one worker, at most a batch.
 struct Assigned {
     worker: WorkerId,
+    /// They start without a begin.
+    granted: bool,
     entries: Vec<EntryId>,
     jobs: Vec<(JobKey, Token)>,
 }

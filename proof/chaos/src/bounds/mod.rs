@@ -36,15 +36,19 @@ const BATCH: usize = 500;
 const NEVER_MS: u64 = 3_600_000;
 
 /// The settings of a measurement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct BoundsPlan {
     /// Jobs of the node that crashes or leaves.
+    #[arg(long, default_value_t = 1_000)]
     pub jobs: usize,
     /// The number of crashes.
+    #[arg(long, default_value_t = 5)]
     pub crashes: usize,
     /// The number of drains.
+    #[arg(long, default_value_t = 5)]
     pub drains: usize,
-    /// The seed of the moments.
+    /// The seed of the moments of the crashes; random by default.
+    #[arg(long, default_value_t = rand::random(), hide_default_value = true)]
     pub seed: u64,
 }
 
@@ -85,6 +89,7 @@ async fn round(dir: &Path, jobs: usize, crashes: bool, moment: Duration) -> Resu
         stable_after_ms: NEVER_MS,
         max_queued: 2 * jobs as u64,
         assign_ms: 5_000,
+        grants: true,
         stop_ms: None,
         broken: None,
     };

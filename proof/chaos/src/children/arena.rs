@@ -23,6 +23,7 @@ use super::traces::Traces;
 use super::verdict::Verdict;
 use super::{ChildrenFault, ChildrenKind, ChildrenPlan};
 use crate::Result;
+use crate::cli::named;
 use crate::node::PoolPlan;
 use crate::resource::Resource;
 
@@ -104,6 +105,7 @@ impl Arena {
             stable_after_ms: 300,
             max_queued: 10_000,
             assign_ms: 5_000,
+            grants: true,
             stop_ms: None,
             broken: None,
         };
@@ -153,12 +155,13 @@ impl Arena {
     fn begin(&mut self) -> Result<()> {
         let kind = self.kinds[self.lives % self.kinds.len()];
         self.lives += 1;
-        let name = format!("{}-{}", kind.name(), self.lives);
+        let word = named(&kind);
+        let name = format!("{word}-{}", self.lives);
         let mark = format!("{}/{name}", self.dir.display());
         let program = std::env::current_exe()?;
         let log = OpenOptions::new().create(true).append(true).open(self.dir.join(format!("{name}.log")))?;
         let mut command = Command::new(&program);
-        command.args([kind.name(), "--pool", POOL, "--name", &name, "--workers", &WORKERS.to_string()]);
+        command.args([&*word, "--pool", POOL, "--name", &name, "--workers", &WORKERS.to_string()]);
         command.args(["--log-level", "warn", "--logs", "null", "--drain", DRAIN, "--grace", "3s"]);
         if kind == ChildrenKind::Work {
             command.args(["--ready", "notify", "--payload", "none"]);
@@ -331,7 +334,7 @@ impl Arena {
         }
         let mut verdict = Verdict {
             faults: self.faults,
-            counts: self.resource.counts(),
+            counts: self.resource.ledger().counts(),
             calls: heard.calls,
             alive: heard.alive.len(),
             lost,
@@ -360,8 +363,10 @@ impl Arena {
                 if job.next_try.is_some() {
                     let _ = self.node.operate().retry(key.as_str()).await;
                 }
-                let writes = self.resource.last_writer(key).is_some_and(|(token, _)| token == job.token.0);
-                let wrote = self.resource.wrote_after(key, at);
+                let ledger = self.resource.ledger();
+                let writes = ledger.last_writer(key).is_some_and(|(token, _)| token == job.token.0);
+                let wrote = ledger.wrote_after(key, at);
+                drop(ledger);
                 if job.state != JobState::Running || !writes || !wrote {
                     away.push(format!("{key} is {:?} and writes: {writes}, {wrote}", job.state));
                 }

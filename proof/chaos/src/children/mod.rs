@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -27,17 +28,22 @@ use arena::Arena;
 use load::Load;
 
 /// The settings of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct ChildrenPlan {
-    /// How long faults are inflicted.
+    /// The length of the faults. The judges wait until all jobs run, up to two minutes.
+    #[arg(long = "minutes", value_name = "MINUTES", value_parser = crate::cli::minutes, default_value = "3")]
     pub time: Duration,
-    /// The seed of the faults and the calls.
+    /// The seed of the faults and the calls; random by default.
+    #[arg(long, default_value_t = rand::random(), hide_default_value = true)]
     pub seed: u64,
-    /// The only faults, if any are chosen.
+    /// Only these faults; all of them by default.
+    #[arg(long)]
     pub only: Vec<ChildrenFault>,
-    /// The only kind of nodes, if one is chosen.
+    /// Only nodes of this kind; both by default.
+    #[arg(long)]
     pub kind: Option<ChildrenKind>,
-    /// Stops what must end jobs at the end of their lease: the judges must find it.
+    /// Stops what must end jobs at the end of their lease: the judges must find it, and the exit status is 1.
+    #[arg(long)]
     pub control: bool,
 }
 
@@ -49,16 +55,6 @@ pub enum ChildrenKind {
     Work,
     /// `tenure host`: a process for all jobs of a worker.
     Host,
-}
-
-impl ChildrenKind {
-    /// The name of the command.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Work => "work",
-            Self::Host => "host",
-        }
-    }
 }
 
 /// A kind of fault.
@@ -89,23 +85,6 @@ pub enum ChildrenFault {
     RedisPause,
     /// Redis is killed, and comes back with its data.
     RedisRestart,
-}
-
-impl ChildrenFault {
-    const ALL: [Self; 12] = [
-        Self::KillNode,
-        Self::KillGuard,
-        Self::KillKeeper,
-        Self::KillChild,
-        Self::StopNode,
-        Self::StopGuard,
-        Self::StopKeeper,
-        Self::StopChild,
-        Self::Drain,
-        Self::Leave,
-        Self::RedisPause,
-        Self::RedisRestart,
-    ];
 }
 
 /// Becomes a process of a run, if this one was started as such: the command `tenure`, or the program of a job.
@@ -155,7 +134,8 @@ pub async fn run(plan: &ChildrenPlan, say: fn(&str)) -> Result<Vec<String>> {
 /// Causes a fault, heals it, rests, and goes on until the time is over, or a judge has found something.
 async fn inflict(arena: &mut Arena, plan: &ChildrenPlan) -> Result<()> {
     let (began, mut random) = (Instant::now(), StdRng::seed_from_u64(plan.seed));
-    let known = if plan.only.is_empty() { ChildrenFault::ALL.to_vec() } else { plan.only.clone() };
+    let known =
+        if plan.only.is_empty() { ChildrenFault::value_variants().to_vec() } else { plan.only.clone() };
     while began.elapsed() < plan.time && arena.is_well() {
         sleep(Duration::from_millis(random.random_range(300..2_000))).await;
         let Some(fault) = known.choose(&mut random).copied() else { continue };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use tenure_pool::{Ask, Job};
 use tenure_testing::history::{AskWord, Event};
 use tokio::time::sleep;
@@ -42,7 +43,7 @@ impl Recorder {
         if body == Manner::HANG {
             self.hanging.add(&key, token);
         }
-        let Ok(manner) = body.parse() else { return ask.answer(token.to_string()) };
+        let Ok(manner) = Manner::from_str(body, false) else { return ask.answer(token.to_string()) };
         let id = ask.id().to_owned();
         let worker = self.worker.clone();
         self.history.record(Event::AskHanded { key: key.clone(), id: id.clone(), token, worker });

@@ -11,7 +11,6 @@ mod over;
 mod verdict;
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,6 @@ use rand::{Rng, SeedableRng};
 use tenure_jobs::Jobs;
 use tenure_testing::history::boottime_ns;
 use tenure_testing::{ChildProcess, Data, RedisServer, Sentinels, sentinels};
-use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 pub use node::{BrokenJobs, JobsNodePlan};
@@ -30,7 +28,7 @@ pub use node::{BrokenJobs, JobsNodePlan};
 use crate::Result;
 use crate::broken::ENOUGH;
 use crate::losses::{self, Change};
-use crate::process::READY;
+use crate::process::{self, READY};
 use crate::resource::Resource;
 use excuse::Losses;
 use load::Load;
@@ -55,15 +53,19 @@ const WORK: Duration = Duration::from_millis(150);
 const BROKEN_WORK: Duration = Duration::from_millis(450);
 
 /// The settings of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct JobsPlan {
-    /// How long faults are inflicted.
+    /// The length of the faults. The judges wait until all jobs have ended, up to two minutes.
+    #[arg(long = "minutes", value_name = "MINUTES", value_parser = crate::cli::minutes, default_value = "5")]
     pub time: Duration,
-    /// The seed of the faults and the jobs.
+    /// The seed of the faults and the jobs; random by default.
+    #[arg(long, default_value_t = rand::random(), hide_default_value = true)]
     pub seed: u64,
-    /// The only faults, if any are chosen.
+    /// Only these faults; all of them by default.
+    #[arg(long)]
     pub only: Vec<JobsFault>,
-    /// The part of the protocol that nodes leave out.
+    /// Nodes that are broken in this way: the judges must find it, and the exit status is 1.
+    #[arg(long)]
     pub control: Option<BrokenJobs>,
 }
 
@@ -229,19 +231,10 @@ impl Arena {
     async fn start(&mut self) -> Result<()> {
         self.lives += 1;
         let name = format!("n{}", self.lives);
-        let log = OpenOptions::new().create(true).append(true).open(self.dir.join(format!("{name}.log")))?;
+        let log = self.dir.join(format!("{name}.log"));
         let (url, resource) = (self.url.clone(), self.resource.address());
-        let plan = JobsNodePlan {
-            set: node::SET.to_owned(),
-            name: name.clone(),
-            url,
-            resource,
-            broken: self.broken,
-        };
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("jobs-node").arg(serde_json::to_string(&plan)?).stderr(log);
-        command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned()));
-        let mut process = ChildProcess::start(&name, command)?;
+        let plan = JobsNodePlan { set: node::SET.to_owned(), name, url, resource, broken: self.broken };
+        let mut process = process::start("jobs-node", &plan.name, &plan, &log, "warn")?;
         while process.line(START).await? != READY {}
         self.nodes.push(process);
         Ok(())
@@ -278,7 +271,8 @@ impl Arena {
         match self.broken {
             None => false,
             Some(BrokenJobs::TokensRepeat) => {
-                self.resource.counts().stale_accepted == 0 || self.resource.keys_of_one_token().len() < ENOUGH
+                let ledger = self.resource.ledger();
+                ledger.counts().stale_accepted == 0 || ledger.keys_of_one_token().len() < ENOUGH
             }
             Some(_) => faults < CONTROL_FAULTS,
         }

@@ -52,15 +52,6 @@ pub enum BrokenJobs {
 }
 
 impl BrokenJobs {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::TokensRepeat,
-        Self::LostLeasesForgotten,
-        Self::NothingAttested,
-        Self::CancelsForgotten,
-        Self::JournalForgotten,
-    ];
-
     /// A fault that shows the missing part.
     pub fn shown_by(self) -> JobsFault {
         match self {

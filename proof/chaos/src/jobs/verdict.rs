@@ -105,10 +105,10 @@ impl Verdict {
     ) -> Result<()> {
         let ids = ids(accepted)?;
         self.accepted = ids.len();
-        self.counts = resource.counts();
-        self.of_one_token = resource.keys_of_one_token();
+        self.counts = resource.ledger().counts();
+        self.of_one_token = resource.ledger().keys_of_one_token();
         for ((id, job), view) in ids.iter().zip(accepted.values()).zip(jobs.get_many(&ids).await?) {
-            let runs = resource.runs(id.as_str());
+            let runs = resource.ledger().runs(id.as_str()).to_vec();
             self.judge_cancellation(id, job, &runs, losses);
             self.judge_end(id, job, &runs, losses);
             let Some(view) = view else {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::cli::named;
+
 /// The target of damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
@@ -29,7 +31,7 @@ pub enum Shape {
 }
 
 /// A manner of damage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Manner {
     /// Bytes of a value, or a score, are changed.
     Mutate,
@@ -41,18 +43,6 @@ pub enum Manner {
     Mistype,
     /// The whole key goes away.
     Delete,
-}
-
-impl Manner {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Mutate => "mutate",
-            Self::Lose => "lose",
-            Self::Stray => "stray",
-            Self::Mistype => "mistype",
-            Self::Delete => "delete",
-        }
-    }
 }
 
 /// A kind of damage: `jobs-lose` is a record that is lost.
@@ -69,7 +59,7 @@ pub struct Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.key, self.manner.name())
+        write!(f, "{}-{}", self.key, named(&self.manner))
     }
 }
 
@@ -144,7 +134,7 @@ pub struct Choice(String);
 impl Choice {
     /// Whether it means this kind.
     pub fn includes(&self, kind: Kind) -> bool {
-        self.0 == kind.key || self.0 == kind.manner.name() || self.0 == kind.to_string()
+        self.0 == kind.key || self.0 == named(&kind.manner) || self.0 == kind.to_string()
     }
 }
 

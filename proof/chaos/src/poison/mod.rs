@@ -20,6 +20,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use tenure_pool::Node;
+use tenure_testing::history::boottime_ns;
 use tenure_testing::{RedisServer, within};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -30,7 +31,7 @@ pub use verdict::{Evidence, Finding, WRONGS, Worked, Wrong, judge, rests, runnin
 
 use crate::Result;
 use inflict::Poisoner;
-use world::{NEIGHBOUR, POOL, Side, busy, now};
+use world::{NEIGHBOUR, POOL, Side, of_server};
 
 /// Kinds of damage in one round: few, so that a finding tells what it came from.
 const KINDS: usize = 4;
@@ -53,18 +54,23 @@ const CHURN: usize = 10;
 const CALL: Duration = Duration::from_secs(1);
 
 /// The settings of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct PoisonPlan {
     /// The length of the run; the last round is played to its end.
+    #[arg(long = "minutes", value_name = "MINUTES", value_parser = crate::cli::minutes, default_value = "10")]
     pub time: Duration,
-    /// The seed of the damage.
+    /// The seed of the damage; random by default.
+    #[arg(long, default_value_t = rand::random(), hide_default_value = true)]
     pub seed: u64,
     /// The target of the damage.
+    #[arg(long = "of", value_name = "OF", value_enum, default_value_t)]
     pub target: Target,
-    /// The only kinds of damage; all when there are none.
+    /// Only this damage: a key (jobs), a manner (mutate, lose, stray, mistype, delete), or both (jobs-lose).
+    #[arg(long)]
     pub only: Vec<Choice>,
-    /// Nothing is damaged: the conductor itself stops a job of each pool, or a queue of one set and a job of the other, unseen.
-    /// The judges must find it.
+    /// Damages nothing, and stops jobs unseen: the judges must find it. The conductor itself stops a job of each pool, or a
+    /// queue of one set and a job of the other.
+    #[arg(long)]
     pub control: bool,
 }
 
@@ -179,7 +185,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
         Side::start(&redis, dir, NEIGHBOUR, 10_000, 2, NEIGHBOURS),
     )
     .await?;
-    let (began, began_at, panics) = (Instant::now(), now(), PANICS.load(Ordering::Relaxed));
+    let (began, began_at, panics) = (Instant::now(), boottime_ns(), PANICS.load(Ordering::Relaxed));
     let before = used(&redis, &mut pool, &mut neighbour);
     let churn = churn(pool.caller.clone(), StdRng::from_rng(&mut random));
     // One node dies on the way in half of the rounds: what is damaged is then needed.
@@ -253,10 +259,7 @@ async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: StdRng) -> 
 
 /// The use of the server and of all nodes so far.
 fn used(redis: &RedisServer, pool: &mut Side, neighbour: &mut Side) -> Vec<Worked> {
-    let busy = redis.pid().and_then(|pid| busy(pid).ok()).unwrap_or_default();
-    let ended = redis.pid().is_none();
-    let server = Worked { name: "redis".into(), busy, lines: 0, panics: Vec::new(), ended };
-    let mut all = vec![server];
+    let mut all = vec![of_server(redis)];
     all.extend(pool.all_worked());
     all.extend(neighbour.all_worked());
     all

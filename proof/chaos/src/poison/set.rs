@@ -3,7 +3,7 @@
 //! Damage may cost the damaged jobs, and the time of a recovery. After the damage every queue of the damaged set has to
 //! run jobs again. No two executions have one token, and the neighbour has noticed nothing.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,18 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use tenure_jobs::{JobId, Jobs, State};
 use tenure_testing::{ChildProcess, RedisServer, within};
-use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::inflict::Poisoner;
 use super::kind::{Kind, Target};
 use super::verdict::{Finding, Worked, Wrong, of_processes};
-use super::world::busy;
+use super::world::{of_server, worked};
 use super::{CALL, DAMAGE, EVERY_MS, HEALED, PANICS, Round, SETTLED, used_words};
 use crate::Result;
 use crate::jobs::JobsNodePlan;
 use crate::jobs::node::{Kind as Way, Work, builder};
-use crate::process::READY;
+use crate::process::{self, READY};
 use crate::resource::Resource;
 
 /// The names of the sets.
@@ -66,12 +65,9 @@ impl Side {
         let mut nodes = Vec::new();
         for number in 0..NODES {
             let (set, name, resource) = (name.to_owned(), format!("{name}-n{number}"), resource.address());
-            let log = OpenOptions::new().create(true).append(true).open(log(&dir, &name))?;
-            let plan = JobsNodePlan { set, name: name.clone(), url: redis.url(), resource, broken: None };
-            let mut command = Command::new(std::env::current_exe()?);
-            command.arg("jobs-node").arg(serde_json::to_string(&plan)?).stderr(log);
-            command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()));
-            nodes.push(ChildProcess::start(&name, command)?);
+            let log = log(&dir, &name);
+            let plan = JobsNodePlan { set, name, url: redis.url(), resource, broken: None };
+            nodes.push(process::start("jobs-node", &plan.name, &plan, &log, "info")?);
         }
         for node in &mut nodes {
             while node.line(START).await? != READY {}
@@ -152,15 +148,8 @@ impl Side {
     fn worked(&mut self) -> Vec<Worked> {
         let dir = self.dir.clone();
         let of = |node: &mut ChildProcess| {
-            let text = fs::read(log(&dir, node.name())).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            Worked {
-                name: node.name().to_owned(),
-                busy: node.id().and_then(|pid| busy(pid).ok()).unwrap_or_default(),
-                lines: text.lines().count(),
-                panics: text.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
-                ended: !node.is_running(),
-            }
+            let ended = !node.is_running();
+            worked(node, &log(&dir, node.name()), ended)
         };
         self.nodes.iter_mut().map(of).collect()
     }
@@ -220,25 +209,17 @@ pub(super) async fn play(dir: &Path, kinds: &[Kind], control: bool, mut random: 
         say(Wrong::Neighbour, format!("a job was not accepted: {error}"));
     }
     for side in [&set, &neighbour] {
-        for id in side.resource.keys_of_one_token() {
+        for id in side.resource.ledger().keys_of_one_token() {
             say(Wrong::Token, format!("two executions of {id} of {} had one token", side.name));
         }
-        let stale = side.resource.counts().stale_accepted;
+        let stale = side.resource.ledger().counts().stale_accepted;
         if stale > 0 {
             say(Wrong::Doubled, format!("the world outside of {} took {stale} stale writes", side.name));
         }
     }
     let (watched, panics) = (began.elapsed(), PANICS.load(Ordering::Relaxed) - panics);
     let mut processes = [set.worked(), neighbour.worked()].concat();
-    let server = redis.pid();
-    let of_server = server.and_then(|pid| busy(pid).ok()).unwrap_or_default();
-    processes.push(Worked {
-        name: "redis".into(),
-        busy: of_server,
-        lines: 0,
-        panics: Vec::new(),
-        ended: server.is_none(),
-    });
+    processes.push(of_server(&redis));
     of_processes(&processes, panics, watched, &mut say);
     let wounds = std::mem::take(&mut poisoner.wounds);
     let told = format!(

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tenure_pool::inspect::MemberState;
 use tenure_pool::{JobSpec, Node};
-use tenure_testing::history::{Entry, History, boottime_ns};
-use tenure_testing::{RedisServer, within};
+use tenure_testing::history::{Entry, History};
+use tenure_testing::{ChildProcess, RedisServer, within};
 
 use super::verdict::{Worked, running};
 use crate::Result;
@@ -60,6 +60,7 @@ impl Side {
             stable_after_ms: 200,
             max_queued: 10_000,
             assign_ms: 2_000,
+            grants: true,
             stop_ms: None,
             broken: None,
         };
@@ -125,7 +126,7 @@ impl Side {
     /// Kills the node at this place.
     pub(super) async fn kill(&mut self, place: usize) -> Result<()> {
         let mut node = self.nodes.remove(place);
-        self.ended.push(self.worked(&mut node, Duration::ZERO));
+        self.ended.push(self.worked(&mut node));
         node.kill().await?;
         node.plan().worker_names().for_each(|worker| self.conductor.worker_dead(&worker));
         Ok(())
@@ -157,28 +158,19 @@ impl Side {
 
     /// Accepted writes of a holder whom another one had already followed.
     pub(super) fn stale_accepted(&self) -> u64 {
-        self.resource.counts().stale_accepted
+        self.resource.ledger().counts().stale_accepted
     }
 
-    fn worked(&self, node: &mut NodeProcess, before: Duration) -> Worked {
-        let busy = node.id().and_then(|pid| busy(pid).ok()).unwrap_or_default();
-        // It may write at this moment.
-        let log = fs::read(self.log(node.name())).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        Worked {
-            name: node.name().to_owned(),
-            busy: busy.saturating_sub(before),
-            lines: log.lines().count(),
-            panics: log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
-            // A node that cannot join, because settings are damaged, ends with an error.
-            ended: node.is_ready() && !node.is_running(),
-        }
+    fn worked(&self, node: &mut NodeProcess) -> Worked {
+        // A node that cannot join, because settings are damaged, ends with an error.
+        let ended = node.is_ready() && !node.is_running();
+        worked(node, &self.log(node.name()), ended)
     }
 
     /// The use of each node so far.
     pub(super) fn all_worked(&mut self) -> Vec<Worked> {
         let mut nodes = std::mem::take(&mut self.nodes);
-        let mut worked: Vec<_> = nodes.iter_mut().map(|node| self.worked(node, Duration::ZERO)).collect();
+        let mut worked: Vec<_> = nodes.iter_mut().map(|node| self.worked(node)).collect();
         self.nodes = nodes;
         worked.extend(self.ended.iter().cloned());
         worked
@@ -194,8 +186,29 @@ impl Side {
     }
 }
 
+/// What a process has used so far, and what it has written to its log at this path.
+pub(super) fn worked(process: &ChildProcess, log: &Path, ended: bool) -> Worked {
+    // It may write at this moment.
+    let log = fs::read(log).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    Worked {
+        name: process.name().to_owned(),
+        busy: process.id().and_then(|pid| busy(pid).ok()).unwrap_or_default(),
+        lines: log.lines().count(),
+        panics: log.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
+        ended,
+    }
+}
+
+/// What the server has used so far.
+pub(super) fn of_server(redis: &RedisServer) -> Worked {
+    let pid = redis.pid();
+    let busy = pid.and_then(|pid| busy(pid).ok()).unwrap_or_default();
+    Worked { name: "redis".into(), busy, lines: 0, panics: Vec::new(), ended: pid.is_none() }
+}
+
 /// The time of a core that a process has used.
-pub(super) fn busy(pid: u32) -> Result<Duration> {
+fn busy(pid: u32) -> Result<Duration> {
     // The name in it may have blanks; what follows its bracket has none.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
@@ -204,9 +217,4 @@ pub(super) fn busy(pid: u32) -> Result<Duration> {
         return Err(format!("process {pid} has no times").into());
     };
     Ok(Duration::from_millis((user + system) * TICK_MS))
-}
-
-/// A moment, in the time of histories.
-pub(super) fn now() -> u64 {
-    boottime_ns()
 }

@@ -38,17 +38,22 @@ const MISSED: usize = 6;
 const FEWEST: usize = 12;
 
 /// The settings of a soak.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct SoakPlan {
     /// The length of the run, from the moment at which all jobs run.
+    #[arg(long = "minutes", value_name = "MINUTES", value_parser = crate::cli::minutes, default_value = "60")]
     pub time: Duration,
     /// Jobs that run throughout.
+    #[arg(long, default_value_t = 20_000)]
     pub jobs: usize,
-    /// The seed of the order of events.
+    /// The seed of the order of events; random by default.
+    #[arg(long, default_value_t = rand::random(), hide_default_value = true)]
     pub seed: u64,
-    /// The file for the samples, as a table.
+    /// The file for the samples, as comma-separated values.
+    #[arg(long)]
     pub csv: Option<PathBuf>,
-    /// The file for their plot.
+    /// The file for the plot of the samples.
+    #[arg(long)]
     pub svg: Option<PathBuf>,
 }
 
@@ -70,6 +75,7 @@ pub async fn run(plan: SoakPlan, say: fn(&str)) -> Result<Vec<String>> {
         stable_after_ms: 5_000,
         max_queued: 2 * plan.jobs as u64,
         assign_ms: 5_000,
+        grants: true,
         stop_ms: None,
         broken: None,
     };

@@ -25,7 +25,9 @@ use super::users::Users;
 use super::verdict::{Calls, Outcome};
 use super::{asks, payloads, steered};
 use crate::Result;
+use crate::bounds::read;
 use crate::broken::{Broken, ENOUGH};
+use crate::cli::named;
 use crate::node::PoolPlan;
 use crate::resource::Resource;
 
@@ -67,6 +69,8 @@ impl Act {
             stable_after_ms: 200,
             max_queued: 100_000,
             assign_ms: scene.assign().as_millis() as u64,
+            // The scene is about begins that are late.
+            grants: scene != Scene::LateStarts,
             stop_ms: Some(STOPS.as_millis() as u64),
             broken: self.broken,
         };
@@ -102,7 +106,7 @@ impl Act {
         }
         say(&format!(
             "{}: {} s, {} keys, a time to live of {} s",
-            scene.name(),
+            named(&scene),
             self.time.as_secs(),
             self.keys,
             scene.ttl().as_secs()
@@ -158,15 +162,9 @@ impl Act {
     /// The histories until `end`, and the checker's report on them.
     fn report(&self, end: u64) -> Result<(Vec<Entry>, Report)> {
         let history = History::new();
-        for file in std::fs::read_dir(&self.dir)? {
-            let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "history") {
-                // Events after the end belong to the shutdown.
-                let entries = History::load(&path)?.entries().into_iter().filter(|entry| entry.at <= end);
-                entries.for_each(|Entry { at, event, .. }| history.record_at(at, event));
-            }
-        }
-        // A pause shortens a lease by the time that had passed of it: up to one renewal interval.
+        // Events after the end belong to the shutdown.
+        let entries = read(&self.dir)?.entries().into_iter().filter(|entry| entry.at <= end);
+        entries.for_each(|Entry { at, event, .. }| history.record_at(at, event));
         let lease = Some(self.scene.ttl() * 4 / 5);
         let running_at_end = self.broken.is_none();
         let expect = Expect {
@@ -212,7 +210,7 @@ impl Act {
             crashes: self.scene == Scene::Crashes,
             report,
             occurrences: nemesis.occurrences,
-            outside: resource.counts(),
+            outside: resource.ledger().counts(),
             calls: Calls::of(&entries),
             lost_replies: BTreeMap::new(),
             strange,
@@ -294,7 +292,8 @@ async fn at_rest(
         sleep(ACTED).await;
         let at = boottime_ns();
         sleep(ACTED).await;
-        match running.iter().find(|&job| !resource.wrote_around([job].into_iter(), at)) {
+        let ledger = resource.ledger();
+        match running.iter().find(|(key, token)| !ledger.wrote_around(key, **token, at)) {
             None => Ok((at, running)),
             Some((key, token)) => Err(format!("{key} is said to run under token {token}, and does not act")),
         }

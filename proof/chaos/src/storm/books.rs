@@ -8,6 +8,7 @@ use tenure_testing::history::{AskEnd, Event, History, boottime_ns};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::time::timeout;
 
+use crate::cli::named;
 use crate::manner::Manner;
 
 /// The longest time for a dispatch, an update or a stop.
@@ -64,7 +65,7 @@ impl Books {
     pub(super) async fn ask(&self, node: &Node, question: Question) -> Option<Result<(), AskError>> {
         let Question { key, id, manner, idempotent, patience } = question;
         self.history.record(Event::AskMade { key: key.clone(), id: id.clone(), idempotent });
-        let ask = node.ask(&*key, manner.body()).id(id.clone()).deadline(patience);
+        let ask = node.ask(&*key, named(&manner)).id(id.clone()).deadline(patience);
         let ask = if idempotent { ask.idempotent() } else { ask };
         let answer = self.within("an ask", &key, ask).await?;
         let end = match &answer {

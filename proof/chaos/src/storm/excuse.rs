@@ -2,6 +2,8 @@
 
 use tenure_testing::history::{Entry, Event};
 
+use crate::losses::Loss;
+
 /// How long after a loss its effects may still be recorded, in nanoseconds.
 const RECORDED_NS: u64 = 1_000_000_000;
 
@@ -9,19 +11,10 @@ const RECORDED_NS: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Losses(Vec<Loss>);
 
-#[derive(Debug)]
-struct Loss {
-    lost: u64,
-    /// Calls from here on may be forgotten …
-    since: u64,
-    /// … until here.
-    back: u64,
-}
-
 impl Losses {
     pub(super) fn of(entries: &[Entry]) -> Self {
         let loss = |entry: &Entry| match entry.event {
-            Event::DataLost { lost, since, back, .. } => Some(Loss { lost, since, back }),
+            Event::DataLost { lost, since, back, wiped } => Some(Loss { lost, since, back, wiped }),
             _ => None,
         };
         Self(entries.iter().filter_map(loss).collect())

@@ -57,6 +57,8 @@ pub enum Fault {
     Cordon,
     /// The pool is on hold for a while.
     Hold,
+    /// The pool grants no jobs for a while: workers begin what they are given.
+    NoGrants,
     /// A handler makes no progress any more.
     Hang,
     /// The sentinels make the replica the master, on order.
@@ -108,6 +110,7 @@ impl fmt::Display for Fault {
             Self::RemoteDrain => "drain from another node",
             Self::Cordon => "cordon, and a kill",
             Self::Hold => "hold",
+            Self::NoGrants => "no grants",
             Self::Hang => "a handler that hangs",
             Self::FailOver => "fail-over on order",
             Self::MasterLost => "master killed",
@@ -126,7 +129,7 @@ pub struct Occurrence {
 }
 
 /// The faults of an act, and the pool's times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Scene {
     /// All faults of a single Redis.
     Everything,
@@ -145,18 +148,6 @@ pub(super) enum Scene {
 }
 
 impl Scene {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Everything => "everything",
-            Self::Crashes => "crashes",
-            Self::Sentinels => "sentinels",
-            Self::Partitions => "partitions",
-            Self::LateStarts => "late-starts",
-            Self::Deploys => "deploys",
-            Self::Kills => "kills",
-        }
-    }
-
     pub(super) fn ttl(self) -> Duration {
         Duration::from_secs(match self {
             Self::Crashes | Self::LateStarts => 5,
@@ -215,6 +206,7 @@ impl Scene {
                 (Fault::RemoteDrain, 3),
                 (Fault::Cordon, 2),
                 (Fault::Hold, 2),
+                (Fault::NoGrants, 2),
                 (Fault::Hang, 3),
             ],
             Self::Crashes | Self::Kills => &[(Fault::Kill, 1)],

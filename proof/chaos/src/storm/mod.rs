@@ -31,6 +31,7 @@ pub use verdict::{Outcome, Verdict};
 
 use crate::Result;
 use crate::broken::Broken;
+use crate::cli::named;
 use act::Act;
 use fault::Scene;
 
@@ -40,15 +41,19 @@ const SENTINELS_FROM: Duration = Duration::from_secs(150);
 const CRASHES: Duration = Duration::from_secs(14);
 
 /// The settings of a storm.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct StormPlan {
     /// The length of the whole run.
+    #[arg(long = "minutes", value_name = "MINUTES", value_parser = crate::cli::minutes, default_value = "10")]
     pub time: Duration,
-    /// The seed of the faults and the calls.
+    /// The seed of the faults and the calls; random by default.
+    #[arg(long, default_value_t = rand::random(), hide_default_value = true)]
     pub seed: u64,
     /// The number of job keys.
+    #[arg(long, default_value_t = 600)]
     pub keys: usize,
-    /// The only faults, if any are chosen.
+    /// Only these faults; all of them by default.
+    #[arg(long)]
     pub only: Vec<Fault>,
 }
 
@@ -71,7 +76,7 @@ pub async fn run(plan: &StormPlan, say: fn(&str)) -> Result<Vec<String>> {
             time,
             keys: plan.keys,
             seed: plan.seed.wrapping_add(number as u64),
-            dir: dir.join(scene.name()),
+            dir: dir.join(named(&scene)),
             only: plan.only.clone(),
             broken: None,
         };
@@ -123,7 +128,7 @@ pub async fn control(broken: Broken, time: Duration, seed: u64, say: fn(&str)) -
         Broken::HandOffBeforeStop | Broken::CheckpointsForgotten => Scene::Deploys,
         Broken::DoubtfulAsksSentAgain => Scene::Kills,
     };
-    let dir: PathBuf = dir.path().join(scene.name());
+    let dir: PathBuf = dir.path().join(named(&scene));
     Act { scene, time, keys: 120, seed, only: Vec::new(), dir, broken: Some(broken) }.play(say).await
 }
 

@@ -98,6 +98,7 @@ impl Nemesis {
             Fault::RemoteDrain => operator::drain(arena, operator, first, &mut self.random).await?,
             Fault::Cordon => operator::cordon(arena, operator, first, self.scene.ttl()).await?,
             Fault::Hold => operator::hold(arena, operator).await?,
+            Fault::NoGrants => operator::grant_nothing(arena, operator, length).await,
             Fault::Hang => operator::hang(arena, operator, self.keys, &mut self.random).await?,
             Fault::RequestsHeld
             | Fault::RepliesHeld

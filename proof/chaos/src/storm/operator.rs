@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use tenure_pool::error::NotHandled;
 use tenure_pool::inspect::WorkerInfo;
-use tenure_pool::{AskError, Error, Node};
+use tenure_pool::{AskError, Error, Node, Settings};
 use tenure_testing::history::Event;
 use tenure_testing::{describe, within};
 use tokio::time::sleep;
@@ -48,6 +48,18 @@ pub(super) async fn hold(arena: &mut Arena, operator: &Node) -> Result<bool> {
     }
     // Even without an answer the pool may be on hold.
     Ok(insist(arena, "the end of a hold", async || operator.operate().hold(false).await).await && held)
+}
+
+/// Turns grants off for a while.
+pub(super) async fn grant_nothing(arena: &mut Arena, operator: &Node, length: Duration) -> bool {
+    let usual = Settings::default().grant_max;
+    let set = async |grant_max| {
+        let changed = operator.operate().change_settings(|settings| settings.grant_max = grant_max).await;
+        changed.map(drop)
+    };
+    let off = insist(arena, "the end of grants", async || set(0).await).await;
+    sleep(length).await;
+    insist(arena, "grants", async || set(usual).await).await && off
 }
 
 /// Cordons a node, and kills another one. The jobs of that one go elsewhere.

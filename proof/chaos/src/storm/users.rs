@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -186,5 +187,5 @@ impl Asker {
 }
 
 fn choose(random: &mut StdRng) -> Manner {
-    Manner::ALL.choose(random).copied().unwrap_or(Manner::Answer)
+    Manner::value_variants().choose(random).copied().unwrap_or(Manner::Answer)
 }

@@ -5,10 +5,9 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tenure_couch::{Accept, Accepted, Couch, CouchError, CouchState, wait_any};
 use tenure_jobs::store::Store;
-use tenure_jobs::{
-    Accept, Couch, CouchError, CouchJob, CouchState, Jobs, MemoryStore, NodeName, Subscribed, wait_any,
-};
+use tenure_jobs::{Error, Jobs, MemoryStore, NodeName};
 
 use super::world::{MINUTE, SECOND, World};
 
@@ -44,7 +43,7 @@ stories! {
 
 async fn couch(world: &World) -> (Jobs, Couch) {
     let jobs = world.node("n").join().await.unwrap();
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs.clone());
     couch.set_type_timeout("t", MINUTE).await.unwrap();
     (jobs, couch)
 }
@@ -53,7 +52,7 @@ fn seconds(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-async fn taken(couch: &Couch) -> CouchJob {
+async fn taken(couch: &Couch) -> Accepted {
     couch.accept("t", Accept::new().timeout(MINUTE)).await.unwrap().expect("a job")
 }
 
@@ -61,7 +60,7 @@ const NONE: Option<&Value> = None;
 
 async fn a_type_needs_its_time_out_first(world: World) {
     let jobs = world.node("n").join().await.unwrap();
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs.clone());
     let refused = couch.add("t", "j", &json!({}), None).await;
     assert!(matches!(refused, Err(CouchError::NoTypeTimeout)), "{refused:?}");
     assert!(matches!(couch.type_timeout("t").await, Err(CouchError::NoTypeTimeout)));
@@ -159,14 +158,14 @@ async fn a_job_that_is_removed_while_it_runs_is_halted(world: World) {
     couch.add("t", "j", &json!(1), None).await.unwrap();
     let mut job = taken(&couch).await;
     couch.remove("t", "j").await.unwrap();
-    assert!(matches!(job.update(NONE).await, Err(CouchError::Halt)));
-    assert!(matches!(job.finish(Some(&json!(2))).await, Err(CouchError::Halt)));
+    assert!(matches!(job.update(NONE).await, Err(Error::Halted(_))));
+    assert!(matches!(job.finish(Some(&json!(2))).await, Err(Error::Halted(_))));
     assert!(matches!(couch.state("t", "j").await, Err(CouchError::NotFound)));
 }
 
 async fn accept_waits_for_a_job_or_answers_at_once(world: World) {
     let (_jobs, couch) = couch(&world).await;
-    let other = world.node("m").join().await.unwrap().couch();
+    let other = Couch::new(world.node("m").join().await.unwrap());
     assert!(couch.accept("t", Accept::new().timeout(Duration::ZERO)).await.unwrap().is_none());
     assert!(couch.accept("t", Accept::new().timeout(Duration::from_millis(50))).await.unwrap().is_none());
     let waiting = tokio::spawn(async move { couch.accept("t", Accept::new()).await.unwrap() });
@@ -240,8 +239,8 @@ async fn a_stale_lock_is_halted(world: World) {
     couch.add("t", "j", &json!(1), None).await.unwrap();
     let mut stale = taken(&couch).await;
     let mut job = taken(&couch).await;
-    assert!(matches!(stale.update(Some(&json!("stale"))).await, Err(CouchError::Halt)));
-    assert!(matches!(stale.finish(Some(&json!("stale"))).await, Err(CouchError::Halt)));
+    assert!(matches!(stale.update(Some(&json!("stale"))).await, Err(Error::Halted(_))));
+    assert!(matches!(stale.finish(Some(&json!("stale"))).await, Err(Error::Halted(_))));
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!(1));
     job.update(NONE).await.unwrap();
 }
@@ -258,20 +257,20 @@ async fn a_run_that_is_over_resubmits_nothing(world: World) {
     couch.set_type_timeout("t", MINUTE).await.unwrap();
     let later = Some(world.now() + 60 * MINUTE);
     couch.add("t", "j", &json!("e"), later).await.unwrap();
-    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(matches!(stale.resubmit(None).await, Err(Error::Halted(_))));
     assert!(!stale.is_resubmitted());
     let accept = Accept::new().timeout(Duration::ZERO);
     assert!(couch.accept("t", accept).await.unwrap().is_none(), "it waits for its time");
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("e"), "with its own data");
     couch.add("t", "j", &json!("f"), None).await.unwrap();
     let mut job = taken(&couch).await;
-    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(matches!(stale.resubmit(None).await, Err(Error::Halted(_))));
     assert!(!job.update(NONE).await.unwrap(), "another run is not marked");
     job.finish(NONE).await.unwrap();
-    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(matches!(stale.resubmit(None).await, Err(Error::Halted(_))));
     assert_eq!(couch.state("t", "j").await.unwrap(), CouchState::Finished);
     couch.remove("t", "j").await.unwrap();
-    assert!(matches!(stale.resubmit(None).await, Err(CouchError::Halt)));
+    assert!(matches!(stale.resubmit(None).await, Err(Error::Halted(_))));
     assert!(matches!(couch.state("t", "j").await, Err(CouchError::NotFound)));
 }
 
@@ -303,7 +302,7 @@ async fn bad_data_change_nothing(world: World) {
         CouchState::Finished,
         "the handle is there to try again"
     );
-    assert!(matches!(job.finish(NONE).await, Err(CouchError::Halt)));
+    assert!(matches!(job.finish(NONE).await, Err(Error::Halted(_))));
 }
 
 async fn a_finished_job_is_resubmitted_with_other_data(world: World) {
@@ -327,14 +326,12 @@ async fn a_job_without_activity_is_pending_again(world: World) {
     couch.set_type_timeout("t", SECOND).await.unwrap();
     couch.add("t", "j", &json!(1), None).await.unwrap();
     let mut job = taken(&couch).await;
-    let Subscribed::Following(mut subscription, ..) = couch.subscribe("t", "j").await.unwrap() else {
-        panic!()
-    };
+    let mut subscription = couch.subscribe("t", "j").await.unwrap().subscription().unwrap();
     job.update(Some(&json!("kept"))).await.unwrap();
     let event = subscription.wait_for(CouchState::Pending, MINUTE).await.unwrap().unwrap();
     assert_eq!(event.state, Some(CouchState::Pending));
     assert_eq!(couch.data::<Value>("t", "j").await.unwrap(), json!("kept"));
-    assert!(matches!(job.update(NONE).await, Err(CouchError::Halt)));
+    assert!(matches!(job.update(NONE).await, Err(Error::Halted(_))));
 }
 
 async fn another_time_out_begins_anew(world: World) {
@@ -495,7 +492,7 @@ async fn a_dropped_accept_holds_up_nobody() {
     let store = MemoryStore::new();
     let world = World::Memory(store.clone());
     let (_jobs, couch) = couch(&world).await;
-    let other = world.node("m").join().await.unwrap().couch();
+    let other = Couch::new(world.node("m").join().await.unwrap());
     let dropped = tokio::spawn(async move { couch.accept("t", Accept::new()).await.map(drop) });
     tenure_testing::eventually(MINUTE, "the first one waits", async || waiting(&store) == ["n"]).await;
     let accepting = other.clone();
@@ -547,7 +544,7 @@ async fn an_update_refreshes_the_activity() {
     let began = tokio::time::Instant::now();
     let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
     let jobs = Jobs::over(std::sync::Arc::new(store.clone())).name("n").join().await.unwrap();
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs.clone());
     let state = async || couch.state("t", "j").await.unwrap();
     for (timeout, jitter) in [(10 * SECOND, 5 * SECOND), (MINUTE, 10 * SECOND)] {
         couch.set_type_timeout("t", timeout).await.unwrap();
@@ -561,7 +558,7 @@ async fn an_update_refreshes_the_activity() {
         assert_eq!(state().await, CouchState::Running, "the last update counts");
         tokio::time::sleep(timeout / 10 + jitter).await;
         assert_eq!(state().await, CouchState::Pending, "after the time-out and its jitter at most");
-        assert!(matches!(job.update(NONE).await, Err(CouchError::Halt)));
+        assert!(matches!(job.update(NONE).await, Err(Error::Halted(_))));
         couch.remove("t", "j").await.unwrap();
     }
 }
@@ -572,7 +569,7 @@ async fn a_limited_accept_keeps_no_job_from_another() {
     let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
     let node = async |name: &str| {
         let jobs = Jobs::over(std::sync::Arc::new(store.clone())).name(name).join().await.unwrap();
-        (jobs.couch(), jobs)
+        (Couch::new(jobs.clone()), jobs)
     };
     let ((limited, _first), (other, _second)) = (node("n").await, node("m").await);
     other.set_type_timeout("t", MINUTE).await.unwrap();
@@ -596,7 +593,7 @@ async fn what_was_not_waited_for_goes_with_its_subscription() {
     let began = tokio::time::Instant::now();
     let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
     let jobs = Jobs::over(std::sync::Arc::new(store)).name("n").join().await.unwrap();
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs.clone());
     couch.set_type_timeout("t", MINUTE).await.unwrap();
     couch.add("t", "j", &json!(0), None).await.unwrap();
     let follow = async || couch.subscribe("t", "j").await.unwrap();
@@ -623,7 +620,7 @@ async fn short_waits_one_after_another_miss_no_change() {
     let began = tokio::time::Instant::now();
     let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
     let jobs = Jobs::over(std::sync::Arc::new(store.clone())).name("n").join().await.unwrap();
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs.clone());
     couch.set_type_timeout("t", MINUTE).await.unwrap();
     couch.add("t", "j", &json!(1), None).await.unwrap();
     let mut subscription = couch.subscribe("t", "j").await.unwrap().subscription().unwrap();

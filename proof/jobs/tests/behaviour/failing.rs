@@ -27,16 +27,12 @@ fn queue(attempts: u32) -> Queue {
 async fn an_error_is_tried_again_until_it_is_a_dead_letter(world: World) {
     let jobs = world.node("n").queue(queue(3)).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say(ctx.attempt().to_string());
-            let cause = std::io::Error::other("the disk is full");
-            Err::<(), _>(Box::new(Error::from(tenure_jobs::StoreError::NotExecuted(std::sync::Arc::new(
-                cause,
-            )))) as _)
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, (): ()| {
+        heard.say(ctx.attempt().to_string());
+        let cause = std::io::Error::other("the disk is full");
+        Err::<(), _>(
+            Box::new(Error::from(tenure_jobs::StoreError::NotExecuted(std::sync::Arc::new(cause)))) as _
+        )
     });
     let _worker = worker.start().unwrap();
     let id = jobs.add("q", &()).await.unwrap().id;
@@ -87,16 +83,12 @@ impl std::error::Error for Unreadable {}
 async fn an_execution_whose_task_is_gone_has_failed(world: World) {
     let jobs = world.node("n").queue(queue(2)).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, bad: bool| {
-        let heard = heard.clone();
-        async move {
-            if bad {
-                heard.say(ctx.attempt().to_string());
-                return Err(Unreadable.into());
-            }
-            Ok(())
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, bad: bool| {
+        if bad {
+            heard.say(ctx.attempt().to_string());
+            return Err(Unreadable.into());
         }
+        Ok(())
     });
     let _worker = worker.slots(1).start().unwrap();
     let ended = async |bad: bool| {
@@ -122,15 +114,11 @@ async fn an_execution_that_takes_too_long_has_failed(world: World) {
     let queue = queue(2).timeout(Duration::from_millis(200));
     let jobs = world.node("n").queue(queue).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            ctx.cancelled().await;
-            heard.say("told");
-            std::future::pending::<()>().await;
-            Ok(())
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, (): ()| {
+        ctx.cancelled().await;
+        heard.say("told");
+        std::future::pending::<()>().await;
+        Ok(())
     });
     let worker = worker.slots(1).start().unwrap();
     let id = jobs.add("q", &()).await.unwrap().id;
@@ -217,17 +205,13 @@ async fn a_handler_that_blocks_its_runtime_keeps_its_lease(world: World) {
 async fn a_delay_by_the_handler_counts_no_attempt(world: World) {
     let jobs = world.node("n").queue(queue(1)).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say(ctx.attempt().to_string());
-            Ok(if heard.count() < 4 {
-                Outcome::later(Duration::from_millis(20), "busy")
-            } else {
-                Outcome::done()
-            })
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, (): ()| {
+        heard.say(ctx.attempt().to_string());
+        Ok(if heard.count() < 4 {
+            Outcome::later(Duration::from_millis(20), "busy")
+        } else {
+            Outcome::done()
+        })
     });
     let _worker = worker.start().unwrap();
     let id = jobs.add("q", &()).await.unwrap().id;
@@ -238,13 +222,9 @@ async fn a_delay_by_the_handler_counts_no_attempt(world: World) {
 async fn a_dead_letter_is_replayed(world: World) {
     let jobs = world.node("n").queue(queue(1)).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |_: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say("run");
-            if heard.count() <= 2 { Err("not yet".into()) } else { Ok(()) }
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, _: Ctx, (): ()| {
+        heard.say("run");
+        if heard.count() <= 2 { Err("not yet".into()) } else { Ok(()) }
     });
     let _worker = worker.start().unwrap();
     let (first, second) = (jobs.add("q", &()).await.unwrap().id, jobs.add("q", &()).await.unwrap().id);

@@ -265,13 +265,9 @@ async fn a_handler_sees_the_fields_that_it_declares(world: World) {
 
 /// A worker that says its queue and goes on.
 fn passing(jobs: &tenure_jobs::Jobs, queue: &'static str, said: &Said, outcome: fn() -> Outcome) -> Worker {
-    let heard = said.clone();
-    let worker = jobs.worker(queue, move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say(format!("{queue} {}", ctx.priority()));
-            Ok(outcome())
-        }
+    let worker = said.worker(jobs, queue, move |heard: Said, ctx: Ctx, (): ()| async move {
+        heard.say(format!("{queue} {}", ctx.priority()));
+        Ok(outcome())
     });
     worker.start().unwrap()
 }
@@ -364,24 +360,19 @@ async fn attempts_are_counted_by_queue(world: World) {
 
 /// A parent with three children, whose handler says each run.
 fn parent(jobs: &tenure_jobs::Jobs, said: &Said) -> Worker {
-    let heard = said.clone();
-    let worker = jobs.worker("grant", move |ctx: Ctx, who: Who| {
-        let heard = heard.clone();
-        async move {
-            heard.say(format!("{} {}", ctx.queue(), ctx.attempt()));
-            let children = ctx.children().await?.unwrap_or_default();
-            if children.len() < who.guilds.len() {
-                // A run that was cut off half way has made some of them. None is made twice.
-                for guild in &who.guilds {
-                    ctx.spawn("discord", guild, guild).await?;
-                }
-                return Ok(Outcome::wait());
+    let worker = said.worker(jobs, "grant", async |heard: Said, ctx: Ctx, who: Who| {
+        heard.say(format!("{} {}", ctx.queue(), ctx.attempt()));
+        let children = ctx.children().await?.unwrap_or_default();
+        if children.len() < who.guilds.len() {
+            // A run that was cut off half way has made some of them. None is made twice.
+            for guild in &who.guilds {
+                ctx.spawn("discord", guild, guild).await?;
             }
-            let granted =
-                children.iter().filter_map(|child| child.result::<String>().ok()).collect::<Vec<_>>();
-            let failed = children.iter().filter_map(ChildEnd::error).collect::<Vec<_>>();
-            Ok(Outcome::result(&(granted, failed))?)
+            return Ok(Outcome::wait());
         }
+        let granted = children.iter().filter_map(|child| child.result::<String>().ok()).collect::<Vec<_>>();
+        let failed = children.iter().filter_map(ChildEnd::error).collect::<Vec<_>>();
+        Ok(Outcome::result(&(granted, failed))?)
     });
     worker.start().unwrap()
 }
@@ -455,13 +446,9 @@ async fn a_parent_that_runs_again_makes_no_child_twice(world: World) {
     let grant = Queue::new("grant").backoff(Backoff::none());
     let jobs = world.node("n").queue(grant).queues(["discord"]).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let child = jobs.worker("discord", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say(ctx.id().to_string());
-            Ok(())
-        }
+    let child = said.worker(&jobs, "discord", async |heard: Said, ctx: Ctx, (): ()| {
+        heard.say(ctx.id().to_string());
+        Ok(())
     });
     let _child = child.start().unwrap();
     let parent = jobs.worker("grant", async |ctx: Ctx, (): ()| {

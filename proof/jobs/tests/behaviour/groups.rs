@@ -24,13 +24,9 @@ async fn a_big_tenant_does_not_hold_up_a_small_one(world: World) {
     }
     jobs.add("q", &100).group("small").await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, _: u32| {
-        let heard = heard.clone();
-        async move {
-            heard.say(ctx.group().unwrap_or_default());
-            Ok(())
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, _: u32| {
+        heard.say(ctx.group().unwrap_or_default());
+        Ok(())
     });
     let _worker = worker.slots(1).start().unwrap();
     let order = said.until(51).await;
@@ -77,13 +73,9 @@ async fn no_more_begin_in_a_window_than_its_limit(world: World) {
     let queue = Queue::new("q").groups(Groups::new().limit(3, window));
     let jobs = world.node("n").queue(queue).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, _: u32| {
-        let heard = heard.clone();
-        async move {
-            heard.say(ctx.group().unwrap_or_default());
-            Ok(())
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, _: u32| {
+        heard.say(ctx.group().unwrap_or_default());
+        Ok(())
     });
     let began = world.now();
     let _worker = worker.start().unwrap();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_jobs::{Accept, Backoff, BoxError, Client, Ctx, Jobs, MemoryStore, Outcome, Queue, State};
+use tenure_couch::{Accept, Couch};
+use tenure_jobs::{Backoff, BoxError, Client, Ctx, Jobs, MemoryStore, Outcome, Queue, State};
 use tenure_testing::{Data, RedisServer};
 use tokio::sync::Semaphore;
 
@@ -12,16 +13,12 @@ use super::world::{MINUTE, SECOND, Said, World};
 stories! { the_jobs_of_a_node_that_dies_run_elsewhere }
 
 fn worker(jobs: &Jobs, name: &'static str, said: &Said, hangs: bool) -> tenure_jobs::Worker {
-    let heard = said.clone();
-    let builder = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say(format!("{name} {}", ctx.attempt()));
-            if hangs {
-                std::future::pending::<()>().await;
-            }
-            Ok(())
+    let builder = said.worker(jobs, "q", move |heard: Said, ctx: Ctx, (): ()| async move {
+        heard.say(format!("{name} {}", ctx.attempt()));
+        if hangs {
+            std::future::pending::<()>().await;
         }
+        Ok(())
     });
     builder.start().unwrap()
 }
@@ -236,7 +233,7 @@ async fn a_couch_job_keeps_a_checkpoint_through_a_loss() {
     let began = tokio::time::Instant::now();
     let store = MemoryStore::with_clock(move || 1_800_000_000_000 + began.elapsed().as_millis() as u64);
     let jobs = Jobs::over(Arc::new(store.clone())).name("n").join().await.unwrap();
-    let couch = jobs.couch();
+    let couch = Couch::new(jobs.clone());
     couch.set_type_timeout("t", 5 * SECOND).await.unwrap();
     couch.add("t", "j", &(), None).await.unwrap();
     let said = Said::default();

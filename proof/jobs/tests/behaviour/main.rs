@@ -21,6 +21,7 @@ macro_rules! stories {
 }
 
 mod batches;
+mod by_hand;
 mod cluster;
 mod couch;
 mod cron;

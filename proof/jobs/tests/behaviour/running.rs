@@ -90,13 +90,9 @@ async fn a_worker_that_waits_is_woken_by_a_job(world: World) {
         world.node("there").queues(["q"]).join().await.unwrap(),
     );
     let said = Said::default();
-    let heard = said.clone();
-    let worker = there.worker("q", move |_: Ctx, n: u32| {
-        let heard = heard.clone();
-        async move {
-            heard.say(n.to_string());
-            Ok(())
-        }
+    let worker = said.worker(&there, "q", async |heard: Said, _: Ctx, n: u32| {
+        heard.say(n.to_string());
+        Ok(())
     });
     let _worker = worker.start().unwrap();
     for n in 0..20 {
@@ -356,13 +352,9 @@ async fn tokens_rise_from_execution_to_execution(world: World) {
     let queue = Queue::new("q").backoff(tenure_jobs::Backoff::none()).keep(MINUTE);
     let jobs = world.node("n").queue(queue).join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say(format!("{:020}", ctx.token().0));
-            if ctx.attempt() < 5 { Err("once more".into()) } else { Ok(()) }
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, (): ()| {
+        heard.say(format!("{:020}", ctx.token().0));
+        if ctx.attempt() < 5 { Err("once more".into()) } else { Ok(()) }
     });
     let _worker = worker.start().unwrap();
     let id = jobs.add("q", &()).await.unwrap().id;

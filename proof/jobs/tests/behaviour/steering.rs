@@ -18,14 +18,10 @@ async fn a_running_job_is_cancelled_from_another_node(world: World) {
     let jobs = world.node("n").queue(Queue::new("q")).join().await.unwrap();
     let other = world.node("m").join().await.unwrap();
     let said = Said::default();
-    let heard = said.clone();
-    let worker = jobs.worker("q", move |ctx: Ctx, (): ()| {
-        let heard = heard.clone();
-        async move {
-            heard.say("begun");
-            ctx.cancelled().await;
-            Err::<(), _>("cancelled half way".into())
-        }
+    let worker = said.worker(&jobs, "q", async |heard: Said, ctx: Ctx, (): ()| {
+        heard.say("begun");
+        ctx.cancelled().await;
+        Err::<(), _>("cancelled half way".into())
     });
     let _worker = worker.start().unwrap();
     let id = jobs.add("q", &()).await.unwrap().id;

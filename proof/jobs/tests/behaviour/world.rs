@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use tenure_jobs::{Client, Jobs, JobsBuilder, MemoryStore};
+use serde::de::DeserializeOwned;
+use tenure_jobs::{BoxError, Client, Ctx, IntoOutcome, Jobs, JobsBuilder, MemoryStore, WorkerBuilder};
 use tenure_testing::RedisServer;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -55,6 +56,18 @@ pub(crate) struct Said(Arc<Mutex<Vec<String>>>);
 impl Said {
     pub(crate) fn say(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
+    }
+
+    /// A worker whose handler says words.
+    pub(crate) fn worker<T, F, Fut, O>(&self, jobs: &Jobs, queue: &str, handler: F) -> WorkerBuilder
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Self, Ctx, T) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, BoxError>> + Send + 'static,
+        O: IntoOutcome + Send + 'static,
+    {
+        let said = self.clone();
+        jobs.worker(queue, move |ctx, data| handler(said.clone(), ctx, data))
     }
 
     pub(crate) fn all(&self) -> Vec<String> {

@@ -59,8 +59,7 @@ async fn a_flow_that_has_ended_begins_anew(which: Which) {
     assert_eq!((record.priority, record.attempts, &*record.flow), (3, 0, "f"));
     assert!(record.birth > former.birth);
     assert_eq!(lab.body("j").await, "two");
-    lab.advance(5_000).await;
-    lab.tick().await;
+    lab.tick_after(5_000).await;
     assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "deadline".into()));
     assert_eq!(start("f", "three").await, AddReply::Anew, "a dead letter is, too");
     assert_eq!(lab.take("a").await, ["j"]);
@@ -238,8 +237,7 @@ async fn a_run_asks_for_another_one_under_its_token(which: Which) {
     let former = lab.token.get();
     lab.advance(2_000).await;
     assert_eq!(lab.settle("j", Settle::Resubmit(18)).await, SettleReply::Asked);
-    lab.advance(2_000).await;
-    lab.tick().await;
+    lab.tick_after(2_000).await;
     assert_eq!(lab.done("j").await, SettleReply::Pending, "it has said that it lives");
     let halted = async || {
         let before = lab.dump().await;
@@ -284,8 +282,7 @@ async fn one_that_failed_while_it_was_asked_for_runs_again(which: Which) {
     again(&lab, 0, "d").await;
     lab.take("t").await;
     again(&lab, 0, "d").await;
-    lab.advance(3_000).await;
-    lab.tick().await;
+    lab.tick_after(3_000).await;
     assert_eq!(lab.state("j").await, Some(State::Ready), "also when its lease was lost");
 }
 

@@ -65,13 +65,11 @@ async fn children(lab: &Lab) -> Vec<String> {
 async fn children_are_made_once_though_their_parent_runs_again(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=5000"), ("b", "lease=60000")]).await;
     lab.tick().await;
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["P"]).await;
     let first = Some(lab.token.get());
     assert_eq!(lab.spawn("b", "P", first, "P.1").await, AddReply::Added);
     assert_eq!(lab.spawn("b", "P", first, "P.2").await, AddReply::Added);
-    lab.advance(5_000).await;
-    lab.tick().await;
+    lab.tick_after(5_000).await;
     assert_eq!(lab.spawn("b", "P", first, "P.3").await, AddReply::NoParent);
     lab.take("a").await;
     let second = Some(lab.token.get());
@@ -106,16 +104,14 @@ async fn a_parent_goes_on_when_the_last_child_has_ended(which: Which) {
     assert_eq!(lab.dump().await.get("extras"), None);
 }
 
-async fn a_tree_comes_in_one_call(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_tree_comes_in_one_call(lab: Lab) {
     assert_eq!(tree(&lab, |_| {}, &[("a", "P.1")]).await, [AddReply::Added; 2]);
     assert_eq!(lab.take("a").await, ["P.1"]);
     lab.done("P.1").await;
     assert_eq!(lab.take("a").await, ["P"]);
 }
 
-async fn a_parent_without_children_waits_for_nothing(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_parent_without_children_waits_for_nothing(lab: Lab) {
     tree(&lab, |_| {}, &[]).await;
     assert_eq!(lab.take("a").await, ["P"]);
     assert_eq!(lab.settle("P", Settle::Wait(0, Data::Keep)).await, SettleReply::Waits);
@@ -136,8 +132,7 @@ async fn a_parent_takes_room_until_its_children_are_known(which: Which) {
     assert_eq!(lab.add("a", &["j1", "j2", "j3"]).await, [AddReply::Added, AddReply::Added, AddReply::Full]);
 }
 
-async fn an_open_parent_waits_for_more(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn an_open_parent_waits_for_more(lab: Lab) {
     tree(&lab, |kind| kind.open = true, &[]).await;
     assert_eq!(lab.spawn("a", "P", None, "P.1").await, AddReply::Added);
     assert_eq!(lab.take("a").await, ["P.1"]);
@@ -149,13 +144,11 @@ async fn an_open_parent_waits_for_more(which: Which) {
     assert_eq!(lab.take("a").await, ["P"]);
 }
 
-async fn a_parent_that_is_never_closed_fails_at_its_deadline(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_parent_that_is_never_closed_fails_at_its_deadline(lab: Lab) {
     let deadline = lab.now() + 1_000;
     let parent = |kind: &mut Kind| (kind.open, kind.deadline) = (true, deadline);
     tree(&lab, parent, &[("a", "P.1")]).await;
-    lab.advance(1_000).await;
-    lab.tick().await;
+    lab.tick_after(1_000).await;
     assert_eq!((lab.state("P").await, lab.result("P").await), (Some(State::Failed), "never closed".into()));
     lab.tick().await;
     assert_eq!(lab.state("P.1").await, Some(State::Cancelled));
@@ -307,8 +300,7 @@ async fn a_removed_parent_takes_its_own_children_only(which: Which) {
 async fn a_tick_removes_so_many_children_of_all_parents(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "keep=-1")]).await;
     for parent in ["P", "Q", "R"] {
-        lab.add("a", &[parent]).await;
-        lab.take("a").await;
+        lab.begin("a", &[parent]).await;
         for i in 0..20 {
             lab.spawn("b", parent, Some(lab.token.get()), &format!("{parent}.{i:02}")).await;
         }
@@ -360,8 +352,7 @@ async fn a_parent_that_ends_while_its_own_goes_takes_all_along(which: Which) {
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 
-async fn children_of_another_life_do_not_count(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn children_of_another_life_do_not_count(lab: Lab) {
     lab.add_one("a", "P", |kind| kind.keep = Some(-1)).await;
     lab.take("a").await;
     let token = lab.token.get();
@@ -401,8 +392,7 @@ async fn a_stranger_adds_no_children(which: Which) {
 
 async fn a_parent_that_ends_first_leaves_no_children(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "keep=0")]).await;
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["P"]).await;
     let token = Some(lab.token.get());
     for i in 0..60 {
         lab.spawn("b", "P", token, &format!("P.{i}")).await;
@@ -418,9 +408,7 @@ async fn a_parent_that_ends_first_leaves_no_children(which: Which) {
 async fn children_of_a_former_life_run_for_the_new_one(which: Which) {
     for of_former in ["ended", "runs", "waits"] {
         let lab = Lab::new(which, &[("a", ""), ("c", "")]).await;
-        lab.add("a", &["P"]).await;
-        lab.take("a").await;
-        let parent = lab.token.get();
+        let parent = lab.begin("a", &["P"]).await;
         assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::Added);
         if of_former != "waits" {
             lab.take("c").await;
@@ -477,9 +465,7 @@ async fn a_child_that_is_taken_over_has_its_new_deadline(which: Which) {
             let lab = Lab::new(which, &[("a", "lease=60000"), ("c", "lease=60000")]).await;
             let start = lab.now();
             let due = |deadline| if deadline > 0 { start + deadline } else { 0 };
-            lab.add("a", &["P"]).await;
-            lab.take("a").await;
-            let parent = lab.token.get();
+            let parent = lab.begin("a", &["P"]).await;
             lab.spawn_by("c", "P", Some(parent), "P.1", due(before)).await;
             if of_former != "waits" {
                 lab.take("c").await;
@@ -497,11 +483,9 @@ async fn a_child_that_is_taken_over_has_its_new_deadline(which: Which) {
             if of_former == "runs" {
                 assert_eq!(lab.settle_as("P.1", child, retry(0, "cancelled")).await, SettleReply::Pending);
             }
-            lab.advance(1_001).await;
-            lab.tick().await;
+            lab.tick_after(1_001).await;
             assert_eq!(lab.state("P.1").await, Some(State::Ready), "{of_former} {before} {after}");
-            lab.advance(4_000).await;
-            lab.tick().await;
+            lab.tick_after(4_000).await;
             let state = if after > 0 { State::Failed } else { State::Ready };
             assert_eq!(lab.state("P.1").await, Some(state), "{of_former} {before} {after}");
         }
@@ -510,9 +494,7 @@ async fn a_child_that_is_taken_over_has_its_new_deadline(which: Which) {
 
 async fn a_running_child_that_is_taken_over_keeps_its_data(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("c", "")]).await;
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
-    let parent = lab.token.get();
+    let parent = lab.begin("a", &["P"]).await;
     lab.spawn("c", "P", Some(parent), "P.1").await;
     lab.take("c").await;
     let child = lab.token.get();
@@ -537,8 +519,7 @@ async fn a_stranger_with_the_name_of_a_child_stays(which: Which) {
         if state == State::Running {
             lab.take("b").await;
         }
-        lab.add("a", &["P"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["P"]).await;
         let (token, before) = (lab.token.get(), lab.record("P.1").await);
         assert_eq!(before.as_ref().unwrap().state, state);
         assert_eq!(lab.spawn("a", "P", Some(token), "P.1").await, AddReply::Exists);
@@ -558,9 +539,7 @@ async fn a_cancelled_parent_takes_its_children_with_it(which: Which) {
     assert_eq!(lab.settle("P.1", Settle::GiveBack).await, SettleReply::Cancelled);
     assert_eq!(lab.dump().await.get("index"), None);
     // One that runs is asked to end, and its children with it.
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
-    let parent = lab.token.get();
+    let parent = lab.begin("a", &["P"]).await;
     lab.spawn("b", "P", Some(parent), "P.1").await;
     lab.take("b").await;
     assert_eq!(lab.steer("P", Steer::Cancel("enough".into())).await, SteerReply::Asked);
@@ -572,8 +551,7 @@ async fn a_cancelled_parent_takes_its_children_with_it(which: Which) {
 async fn a_tick_clears_so_many_children_of_all_parents(which: Which) {
     let lab = Lab::new(which, &[("a", "keep=0"), ("b", "keep=0")]).await;
     for parent in ["P", "Q", "R"] {
-        lab.add("a", &[parent]).await;
-        lab.take("a").await;
+        lab.begin("a", &[parent]).await;
         for i in 0..20 {
             lab.spawn("b", parent, Some(lab.token.get()), &format!("{parent}.{i}")).await;
         }
@@ -666,8 +644,7 @@ async fn ends_of_many_children_come_page_by_page(which: Which) {
 
 async fn a_wait_for_nothing_again_is_an_attempt(which: Which) {
     let lab = Lab::new(which, &[("a", "max=2 keep=-1"), ("b", "max=2")]).await;
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["P"]).await;
     // The next run knows that it has waited.
     assert_eq!(lab.settle("P", Settle::Wait(700, Data::Keep)).await, SettleReply::Waits);
     assert_eq!(lab.take("a").await, ["P"]);
@@ -675,8 +652,7 @@ async fn a_wait_for_nothing_again_is_an_attempt(which: Which) {
     let replaced = Data::Replace("said".into());
     assert_eq!(lab.settle("P", Settle::Wait(700, replaced)).await, SettleReply::Delayed);
     assert_eq!((&lab.body("P").await[..], lab.take("a").await), (&b"said"[..], vec![]));
-    lab.advance(700).await;
-    lab.tick().await;
+    lab.tick_after(700).await;
     assert_eq!(lab.take("a").await, ["P"]);
     assert_eq!(lab.record("P").await.unwrap().attempts, 2);
     assert_eq!(lab.settle("P", Settle::Wait(700, Data::Keep)).await, SettleReply::Failed);

@@ -72,8 +72,7 @@ async fn round_beside(others: usize) -> BTreeMap<String, u64> {
     lab.peek("waits50").await;
     lab.run(ReadFigures(vec![queue("a"), queue("kept")])).await;
     lab.list(Listing::Ready(queue("a")), None, 10).await;
-    lab.advance(500).await;
-    lab.tick().await;
+    lab.tick_after(500).await;
 
     let stats: String = server.query(redis::cmd("INFO").arg("all")).unwrap();
     let calls = stats.lines().filter_map(|line| {

@@ -48,8 +48,7 @@ async fn a_record_whose_end_is_damaged_keeps_no_slot() {
         assert_eq!(lab.take("a").await, [""; 0], "{words}: the slot is taken");
         lab.advance(60_000).await;
         for _ in 0..2 {
-            lab.advance(9_000).await;
-            lab.tick().await;
+            lab.tick_after(9_000).await;
         }
         assert_eq!(lab.take("a").await, ["k"], "{words}");
         // Its consumer comes back, and the slot is another job's.

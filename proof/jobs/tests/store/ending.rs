@@ -31,11 +31,8 @@ scenarios! {
     a_limited_job_of_a_plain_queue_waits_alone,
 }
 
-async fn another_token_changes_nothing(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
-    let old = lab.token.get();
+async fn another_token_changes_nothing(lab: Lab) {
+    let old = lab.begin("a", &["j"]).await;
     assert_eq!(lab.settle("j", Settle::GiveBack).await, SettleReply::Pending);
     lab.take("a").await;
     let before = lab.dump().await;
@@ -53,8 +50,7 @@ async fn another_token_changes_nothing(which: Which) {
     assert_eq!(lab.done("j").await, SettleReply::Halt);
 }
 
-async fn a_failed_job_goes_before_what_came_later(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_failed_job_goes_before_what_came_later(lab: Lab) {
     lab.add("a", &["j1", "j2", "j3"]).await;
     assert_eq!(lab.take_n("a", 1).await, ["j1"]);
     assert_eq!(lab.settle("j1", retry(0, "boom")).await, SettleReply::Pending);
@@ -63,8 +59,7 @@ async fn a_failed_job_goes_before_what_came_later(which: Which) {
     assert_eq!(lab.record("j1").await.unwrap().attempts, 2);
     assert_eq!(lab.settle("j1", retry(200, "boom")).await, SettleReply::Delayed);
     assert_eq!(lab.take_n("a", 1).await, ["j2"]);
-    lab.advance(200).await;
-    lab.tick().await;
+    lab.tick_after(200).await;
     assert_eq!(lab.take("a").await, ["j1", "j3"]);
 }
 
@@ -83,8 +78,7 @@ async fn a_job_fails_for_good_after_its_last_attempt(which: Which) {
         (job.record.state, &job.result[..], job.record.queue),
         (State::Failed, &b"last"[..], queue("a"))
     );
-    lab.advance(5_000).await;
-    lab.tick().await;
+    lab.tick_after(5_000).await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 
@@ -113,8 +107,7 @@ async fn a_dead_letter_is_listed_and_replayed(which: Which) {
     assert_eq!((figures.running, figures.delayed, figures.dead, figures.failed), (1, 1, 1, 3));
 }
 
-async fn a_result_is_kept_for_its_time(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_result_is_kept_for_its_time(lab: Lab) {
     for (job, keep) in [("none", 0), ("some", 1_000), ("ever", -1)] {
         lab.add_one("a", job, |kind| kind.keep = Some(keep)).await;
     }
@@ -124,8 +117,7 @@ async fn a_result_is_kept_for_its_time(which: Which) {
     }
     assert_eq!(lab.state("none").await, None);
     assert_eq!((lab.state("some").await, lab.result("some").await), (Some(State::Done), "42".into()));
-    lab.advance(1_000).await;
-    lab.tick().await;
+    lab.tick_after(1_000).await;
     assert_eq!((lab.state("some").await, lab.result("ever").await), (None, "42".into()));
     let dump = lab.dump().await;
     assert_eq!(dump.get("extras").unwrap().len(), 1);
@@ -156,23 +148,19 @@ async fn a_job_is_given_back_to_the_queue_that_gave_it(which: Which) {
 
 async fn a_job_that_is_delayed_is_due_after_that_time(which: Which) {
     let lab = Lab::new(which, &[("a", "max=1")]).await;
-    lab.add("a", &["j1", "j2"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j1", "j2"]).await;
     assert_eq!(lab.settle("j1", Settle::Later(200, "busy".into())).await, SettleReply::Delayed);
     assert_eq!(lab.settle("j2", Settle::Later(100, "busy".into())).await, SettleReply::Delayed);
     lab.add("a", &["j3"]).await;
     assert_eq!(lab.result("j1").await, "busy");
-    lab.advance(100).await;
-    lab.tick().await;
+    lab.tick_after(100).await;
     assert_eq!((lab.state("j2").await, lab.state("j1").await), (Some(State::Ready), Some(State::Delayed)));
-    lab.advance(100).await;
-    lab.tick().await;
+    lab.tick_after(100).await;
     assert_eq!(lab.take("a").await, ["j1", "j2", "j3"]);
     assert_eq!(lab.record("j1").await.unwrap().attempts, 1);
 }
 
-async fn data_are_replaced_or_appended(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn data_are_replaced_or_appended(lab: Lab) {
     lab.add_one("a", "j", |kind| kind.keep = Some(-1)).await;
     lab.take("a").await;
     assert_eq!(lab.settle("j", Settle::GoOn(Data::Append("c".into()))).await, SettleReply::GoesOn);
@@ -187,8 +175,7 @@ async fn data_are_replaced_or_appended(which: Which) {
 
 async fn a_job_moves_on_in_the_same_step(which: Which) {
     let lab = Lab::new(which, &[("a", "max=3"), ("b", "max=2"), ("g", "g")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     lab.settle("j", retry(0, "boom")).await;
     lab.take("a").await;
     let to = |name: &str| Settle::MoveOn {
@@ -216,20 +203,16 @@ async fn a_job_moves_on_in_the_same_step(which: Which) {
     assert_eq!(lab.record("j").await.unwrap().attempts, 1, "also in a queue with groups");
 }
 
-async fn a_job_that_moves_to_nowhere_still_runs(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+async fn a_job_that_moves_to_nowhere_still_runs(lab: Lab) {
+    lab.begin("a", &["j"]).await;
     let nowhere =
         Settle::MoveOn { queue: queue("no"), priority: None, group: None, data: Data::Replace("x".into()) };
     assert_eq!(lab.settle("j", nowhere).await, SettleReply::NoQueue);
     assert_eq!((lab.state("j").await, lab.body("j").await), (Some(State::Running), "body-j".into()));
 }
 
-async fn an_execution_is_settled_once_in_a_call(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+async fn an_execution_is_settled_once_in_a_call(lab: Lab) {
+    lab.begin("a", &["j"]).await;
     let settling = Settling::new(id("j"), lab.token.get(), done());
     let twice = [settling.clone(), settling];
     let replies = lab.run(SettleJobs(lab.lane("s"), twice.to_vec())).await;
@@ -237,10 +220,8 @@ async fn an_execution_is_settled_once_in_a_call(which: Which) {
     assert_eq!(lab.dump().await.value("counts", "a|running"), Some("0"));
 }
 
-async fn a_time_that_is_none_is_refused(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+async fn a_time_that_is_none_is_refused(lab: Lab) {
+    lab.begin("a", &["j"]).await;
     assert_eq!(lab.settle("j", retry(u64::MAX, "e")).await, SettleReply::Bad);
     assert_eq!(lab.settle("j", Settle::Limited(u64::MAX)).await, SettleReply::Bad);
     assert_eq!(lab.state("j").await, Some(State::Running));
@@ -261,8 +242,7 @@ async fn a_plain_job_that_is_done_leaves_nothing(which: Which) {
     assert_eq!(counts, [(0, 2), (0, 1)]);
 }
 
-async fn what_is_kept_is_kept_without_its_deadline(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn what_is_kept_is_kept_without_its_deadline(lab: Lab) {
     let end = lab.now() + 500;
     lab.add_one("a", "j", |kind| (kind.keep, kind.deadline) = (Some(2_000), end)).await;
     lab.add_one("a", "none", |kind| (kind.keep, kind.deadline) = (Some(0), end)).await;
@@ -273,11 +253,9 @@ async fn what_is_kept_is_kept_without_its_deadline(which: Which) {
     let record = lab.record("j").await.unwrap();
     assert_eq!((record.state, &*record.flags, &*record.node), (State::Done, "j", ""));
     assert_eq!((lab.body("j").await, lab.result("j").await), ("b+".into(), "r".into()));
-    lab.advance(1_999).await;
-    lab.tick().await;
+    lab.tick_after(1_999).await;
     assert_eq!(lab.state("j").await, Some(State::Done));
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 
@@ -298,8 +276,7 @@ fn to_b() -> Settle {
 async fn a_watched_job_moves_on_in_sight(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
     lab.listen("w").await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     lab.watch("w", "j").await;
     assert_eq!(lab.settle("j", to_b()).await, SettleReply::Moved);
     let heard = lab.heard().await;
@@ -309,9 +286,7 @@ async fn a_watched_job_moves_on_in_sight(which: Which) {
 async fn a_job_that_moves_on_wakes_a_node(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "")]).await;
     lab.listen("n2").await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
-    let token = lab.token.get();
+    let token = lab.begin("a", &["j"]).await;
     let mut waits = taking("b", 1);
     (waits.node, waits.slots) = (node("n2"), 1);
     lab.take_as(&waits).await;
@@ -334,8 +309,7 @@ async fn a_limited_group_waits_and_others_go_on(which: Which) {
     lab.steer("j2", Steer::Remove).await;
     lab.add_one("g", "j3", |kind| kind.group = group("t")).await;
     assert!(lab.take("g").await.is_empty());
-    lab.advance(700).await;
-    lab.tick().await;
+    lab.tick_after(700).await;
     assert_eq!(lab.take("g").await, ["j3"]);
     assert_eq!(lab.record("j3").await.unwrap().attempts, 1);
     lab.done("j3").await;
@@ -344,8 +318,7 @@ async fn a_limited_group_waits_and_others_go_on(which: Which) {
     assert!(lab.dump().await.get("timers").is_none());
 }
 
-async fn a_limited_job_of_a_plain_queue_waits_alone(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_limited_job_of_a_plain_queue_waits_alone(lab: Lab) {
     lab.add("a", &["j1", "j2"]).await;
     lab.take_n("a", 1).await;
     assert_eq!(lab.settle("j1", Settle::Limited(lab.now() + 9)).await, SettleReply::Delayed);

@@ -95,8 +95,7 @@ async fn reservoir(which: Which, jobs: usize, groups: usize) {
     assert!(lab.take("a").await.is_empty());
     let mut left = jobs - 3 * groups;
     while left > 0 {
-        lab.advance(3_000 - lab.now() % 3_000).await;
-        lab.tick().await;
+        lab.tick_after(3_000 - lab.now() % 3_000).await;
         let taken = lab.take("a").await.len();
         assert_eq!(taken, left.min(3 * groups), "{left} were left");
         left -= taken;
@@ -119,8 +118,7 @@ async fn a_window_outlives_the_jobs_of_its_group(which: Which) {
     assert_eq!(lab.done("j1").await, SettleReply::Ended);
     add(&lab, &[("j2", "t")]).await;
     assert!(lab.take("a").await.is_empty());
-    lab.advance(5_000).await;
-    lab.tick().await;
+    lab.tick_after(5_000).await;
     assert_eq!(lab.take("a").await, ["j2"]);
 }
 
@@ -176,11 +174,9 @@ async fn a_queue_has_a_limit_in_each_window(which: Which) {
     lab.add("a", &["j1", "j2", "j3", "j4", "j5"]).await;
     assert_eq!(lab.take_n("a", 2).await, ["j1", "j2"]);
     assert_eq!(lab.take("a").await, ["j3"]);
-    lab.advance(999).await;
-    lab.tick().await;
+    lab.tick_after(999).await;
     assert!(lab.take("a").await.is_empty());
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!(lab.take("a").await, ["j4", "j5"]);
 }
 
@@ -193,8 +189,7 @@ async fn idle_groups_leave_nothing(which: Which) {
         lab.done(&job).await;
     }
     assert!(lab.keys().await.contains(&"groups".to_owned()), "the window is in use");
-    lab.advance(1_000).await;
-    lab.tick().await;
+    lab.tick_after(1_000).await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_connection::{Client, Connection};
@@ -34,6 +35,28 @@ thread_local! {
 pub(crate) enum Which {
     Memory,
     Redis,
+}
+
+/// What a scenario may begin with: the kind of store, or a set with one plain queue, `a`.
+pub(crate) trait Opens {
+    async fn open(which: Which) -> Self;
+}
+
+impl Opens for Which {
+    async fn open(which: Which) -> Self {
+        which
+    }
+}
+
+impl Opens for Lab {
+    async fn open(which: Which) -> Self {
+        Self::new(which, &[("a", "")]).await
+    }
+}
+
+/// Plays a scenario on a store of this kind.
+pub(crate) async fn play<O: Opens>(scene: impl AsyncFnOnce(O), which: Which) {
+    scene(O::open(which).await).await;
 }
 
 enum Backend {
@@ -101,6 +124,9 @@ pub(crate) fn settings(words: &str) -> Settings {
     settings
 }
 
+/// How long an answer may take: a machine that does much else answers late.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 static SERVER: OnceLock<RedisServer> = OnceLock::new();
 static SETS: AtomicU64 = AtomicU64::new(0);
 
@@ -120,8 +146,9 @@ impl Lab {
                 let set = format!("lab{}", SETS.fetch_add(1, Ordering::SeqCst));
                 let name = SetName::new(&set).unwrap();
                 let open = |client: &Client| Arc::new(RedisStore::open_patched(client, &name, PATCHES.get()));
-                let client = Client::open(&server).unwrap();
-                let store = open(&Client::open(&user).unwrap());
+                let patient = |url: &str| Client::builder(url).response_timeout(PATIENCE).build().unwrap();
+                let client = patient(&server);
+                let store = open(&patient(&user));
                 SERVERS.set(Some((server, user)));
                 let backend =
                     Backend::Redis(open(&client), client.commands(), format!("tenure:{{{set}}}:q:"));
@@ -250,6 +277,13 @@ impl Lab {
         self.add_all(&Adding::new(jobs.collect())).await
     }
 
+    /// Adds plain jobs to a queue, and takes all that is ready there. Returns the token of the take.
+    pub(crate) async fn begin(&self, name: &str, ids: &[&str]) -> Token {
+        self.add(name, ids).await;
+        self.take(name).await;
+        self.token.get()
+    }
+
     /// Adds one job of a kind that `change` describes.
     pub(crate) async fn add_one(&self, name: &str, job: &str, change: impl FnOnce(&mut Kind)) -> AddReply {
         self.add_body(name, job, "b", AddMode::Keep, change).await
@@ -350,6 +384,11 @@ impl Lab {
 
     pub(crate) async fn tick(&self) -> Ticked {
         self.tick_as("n1", 3_000, true).await
+    }
+
+    pub(crate) async fn tick_after(&self, ms: u64) -> Ticked {
+        self.advance(ms).await;
+        self.tick().await
     }
 
     /// A tick whose next one comes after 9 s at the latest: a gap of more than 10 s spares leases.

@@ -5,7 +5,7 @@ use tenure_jobs::store::{
     TakeReply, Taking,
 };
 
-use super::lab::{Lab, Which, done, id, node, queue};
+use super::lab::{Lab, done, id, node, queue};
 
 scenarios! {
     an_add_that_is_sent_again_adds_once,
@@ -19,8 +19,7 @@ fn adding(job: &str) -> Adding {
     Adding::new(vec![NewJob::new(id(job), "b", Kind::new(queue("a")))])
 }
 
-async fn an_add_that_is_sent_again_adds_once(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn an_add_that_is_sent_again_adds_once(lab: Lab) {
     let (inc, lane) = (lab.inc.get(), lab.lane("p"));
     let first = lab.ask(inc, AddJobs(lane.clone(), adding("j"))).await.unwrap();
     assert_eq!(lab.take("a").await, ["j"]);
@@ -30,8 +29,7 @@ async fn an_add_that_is_sent_again_adds_once(which: Which) {
     assert_eq!(lab.state("j").await, None);
 }
 
-async fn a_take_that_is_sent_again_gives_the_same_jobs(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_take_that_is_sent_again_gives_the_same_jobs(lab: Lab) {
     lab.add("a", &["j1", "j2"]).await;
     let (inc, lane) = (lab.inc.get(), lab.lane("t"));
     let mut taking = Taking::new(node("n1"), queue("a"), 5);
@@ -42,8 +40,7 @@ async fn a_take_that_is_sent_again_gives_the_same_jobs(which: Which) {
     assert_eq!(lab.dump().await, before);
 }
 
-async fn a_take_that_is_sent_again_gives_nothing_that_was_lost(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_take_that_is_sent_again_gives_nothing_that_was_lost(lab: Lab) {
     lab.add("a", &["j1", "j2"]).await;
     let (inc, lane) = (lab.inc.get(), lab.lane("t"));
     let taking = Taking::new(node("n1"), queue("a"), 5);
@@ -61,10 +58,8 @@ async fn a_take_that_is_sent_again_gives_nothing_that_was_lost(which: Which) {
     assert!(jobs.is_empty(), "{jobs:?}");
 }
 
-async fn an_end_that_is_sent_again_is_answered_again(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+async fn an_end_that_is_sent_again_is_answered_again(lab: Lab) {
+    lab.begin("a", &["j"]).await;
     let (inc, lane) = (lab.inc.get(), lab.lane("s"));
     let end = [Settling::new(id("j"), lab.token.get(), done())];
     assert_eq!(lab.ask(inc, SettleJobs(lane.clone(), end.to_vec())).await.unwrap(), [SettleReply::Ended]);
@@ -72,8 +67,7 @@ async fn an_end_that_is_sent_again_is_answered_again(which: Which) {
     assert_eq!(lab.dump().await.value("counts", "a|done"), Some("1"));
 }
 
-async fn a_late_call_does_nothing(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_late_call_does_nothing(lab: Lab) {
     let (inc, old) = (lab.inc.get(), lab.lane("p"));
     lab.ask(inc, AddJobs(lab.lane("p"), adding("j1"))).await.unwrap();
     let before = lab.dump().await;

@@ -34,22 +34,17 @@ scenarios! {
     a_repeated_end_leaves_the_run_after_it_alone,
 }
 
-async fn tokens_rise_also_after_a_loss_of_all_data(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
-    let before = lab.token.get();
+async fn tokens_rise_also_after_a_loss_of_all_data(lab: Lab) {
+    let before = lab.begin("a", &["j"]).await;
     lab.wipe().await;
     lab.set_clock(lab.now() - 3_600_000).await;
     lab.boot().await;
     lab.declare("a", "").await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     assert!(lab.token.get() > before, "{:?} after {before:?}", lab.token.get());
 }
 
-async fn the_first_of_many_recovers(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn the_first_of_many_recovers(lab: Lab) {
     let old = lab.inc.get();
     let is_recovered = async || match lab.run(Boot(Token(0))).await {
         Booted::Exists { recovered, .. } => recovered,
@@ -70,8 +65,7 @@ async fn the_first_of_many_recovers(which: Which) {
     let far = Token(lab.token.get().0.max(1 << 52));
     lab.ask(new, Recover { seen: far, server: "other".into(), hold: 0, grace: 0 }).await.unwrap();
     lab.boot().await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     assert!(lab.token.get() > far);
 }
 
@@ -85,17 +79,14 @@ async fn no_job_begins_and_no_lease_is_lost_right_after_a_recovery(which: Which)
     let taking = Taking::new(node("n1"), queue("a"), 1);
     let reply = lab.ask(inc, TakeJobs(lab.lane("an1"), taking.clone())).await.unwrap();
     assert_eq!(reply, TakeReply::Hold(2_000));
-    lab.advance(4_000).await;
-    lab.tick().await;
+    lab.tick_after(4_000).await;
     assert_eq!(lab.state("j").await, Some(tenure_jobs::State::Running));
     assert_eq!(lab.take("a").await, ["k"]);
-    lab.advance(1_000).await;
-    lab.tick().await;
+    lab.tick_after(1_000).await;
     assert_eq!(lab.state("j").await, Some(tenure_jobs::State::Ready));
 }
 
-async fn steps_on_no_data_say_so(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn steps_on_no_data_say_so(lab: Lab) {
     lab.wipe().await;
     let none = lab.ask(lab.inc.get(), ReadFigures(vec![queue("a")])).await;
     assert!(matches!(none, Err(StoreError::NoSet)), "{none:?}");
@@ -160,18 +151,15 @@ async fn what_runs_is_made_again_after_a_loss_of_all_data(which: Which) {
     // A token that the data do not know yet is not given out again.
     let attested = lab.attest(&[Attesting::new(taken[0].id.clone(), ahead, None)]).await;
     assert_eq!(attested, [SettleReply::GoesOn], "data of an older execution give way");
-    lab.add("a", &["m"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["m"]).await;
     assert!(lab.token.get() > far);
     // It has a lease, and its attempts count.
     let until = lab.dump().await.value("leases", "j").map(str::to_owned);
     assert_eq!(until, Some((lab.now() + 5_000).to_string()));
     lab.tick().await;
-    lab.advance(60_000).await;
-    lab.tick().await;
+    lab.tick_after(60_000).await;
     assert_eq!(lab.state("j").await, Some(State::Running), "right after a gap nobody loses a lease");
-    lab.advance(3_000).await;
-    lab.tick().await;
+    lab.tick_after(3_000).await;
     assert_eq!((lab.state("j").await, lab.record("j").await.unwrap().attempts), (Some(State::Ready), 1));
 }
 
@@ -225,8 +213,7 @@ async fn an_older_state_gives_way_to_what_runs(which: Which) {
 
 async fn a_later_state_stays(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=3000")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     let first = lab.jobs.borrow_mut().remove(0);
     // It was given up: its token is the last one, and it does not run.
     lab.settle("j", retry(0, "e")).await;
@@ -245,8 +232,7 @@ async fn a_later_state_stays(which: Which) {
 async fn a_lost_child_of_an_ended_life_is_cancelled(which: Which) {
     let queues = [("a", ""), ("c", "")];
     let lab = Lab::new(which, &queues).await;
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["P"]).await;
     lab.spawn("c", "P", Some(lab.token.get()), "P.1").await;
     lab.take("c").await;
     let child = lab.jobs.borrow_mut().pop().unwrap();
@@ -269,8 +255,7 @@ async fn a_lost_child_of_a_removed_parent_goes_with_it(which: Which) {
     let queues = [("a", ""), ("c", "")];
     for ends in [false, true] {
         let lab = Lab::new(which, &queues).await;
-        lab.add("a", &["P"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["P"]).await;
         let parent = lab.jobs.borrow_mut().pop().unwrap();
         lab.spawn("c", "P", Some(parent.record.token), "P.1").await;
         lab.take("c").await;
@@ -300,8 +285,7 @@ async fn a_lost_child_is_counted_again(which: Which) {
     let queues = [("a", ""), ("c", "")];
     for parent_first in [true, false] {
         let lab = Lab::new(which, &queues).await;
-        lab.add("a", &["P"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["P"]).await;
         let parent = lab.jobs.borrow_mut().remove(0);
         assert_eq!(lab.spawn("c", "P", Some(parent.record.token), "P.1").await, AddReply::Added);
         lab.take("c").await;
@@ -333,8 +317,7 @@ async fn a_lost_child_is_counted_again(which: Which) {
 
 async fn a_later_life_of_a_child_is_its_own(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("c", "keep=-1")]).await;
-    lab.add("a", &["P"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["P"]).await;
     lab.spawn("c", "P", Some(lab.token.get()), "P.1").await;
     lab.take("c").await;
     let mut later = lab.jobs.borrow_mut().remove(0);
@@ -351,8 +334,7 @@ async fn a_later_life_of_a_child_is_its_own(which: Which) {
 async fn a_new_life_of_a_job_is_no_execution_of_the_old_one(which: Which) {
     let queues = [("a", "")];
     let lab = Lab::new(which, &queues).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     let old = lab.jobs.borrow_mut().remove(0);
     lose(&lab, &queues).await;
     // Its producer adds it again before the old execution is heard of.
@@ -404,8 +386,7 @@ async fn a_request_after_a_loss_is_not_met_by_what_ran_before_it(which: Which) {
     }
     // One that is replayed.
     let lab = Lab::new(which, &[("a", "max=1")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     let lost = lost_run(&lab.jobs.borrow()[0]);
     lab.settle("j", fail("no")).await;
     recover(&lab).await;
@@ -421,8 +402,7 @@ async fn what_is_removed_or_cancelled_after_a_loss_stays_so(which: Which) {
         ("", Steer::Remove),
     ] {
         let lab = Lab::new(which, &[("a", words)]).await;
-        lab.add("a", &["j"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["j"]).await;
         let lost = lost_run(&lab.jobs.borrow()[0]);
         lab.settle("j", retry(0, "e")).await;
         recover(&lab).await;
@@ -440,8 +420,7 @@ async fn an_execution_is_made_again_once(which: Which) {
     let queues = [("a", "lease=5000")];
     for steer in [None, Some(Steer::Remove)] {
         let lab = Lab::new(which, &queues).await;
-        lab.add("a", &["j"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["j"]).await;
         let ran = lab.jobs.borrow_mut().remove(0);
         // No data were lost: what is gone has ended.
         lab.done("j").await;
@@ -469,8 +448,7 @@ async fn an_execution_is_made_again_once(which: Which) {
         lab.steer("j", Steer::Remove).await;
         // Nothing of that stays.
         lab.tick().await;
-        lab.advance(60_000).await;
-        lab.tick().await;
+        lab.tick_after(60_000).await;
         assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
     }
 }
@@ -479,8 +457,7 @@ async fn an_end_outdates_earlier_executions_in_any_order(which: Which) {
     let queues = [("a", "lease=5000")];
     for journal_first in [true, false] {
         let lab = Lab::new(which, &queues).await;
-        lab.add("a", &["j"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["j"]).await;
         let first = lab.jobs.borrow_mut().remove(0);
         let second = lost_run(&first);
         lose(&lab, &queues).await;
@@ -535,8 +512,7 @@ async fn a_job_is_made_again_while_its_lease_lasts(which: Which) {
     for (name, lease) in [("a", 5_000), ("b", 90_000)] {
         for (late, expected) in [(1, SettleReply::GoesOn), (0, SettleReply::Halt)] {
             let lab = Lab::new(which, &queues).await;
-            lab.add(name, &["j"]).await;
-            lab.take(name).await;
+            lab.begin(name, &["j"]).await;
             let ran = lab.jobs.borrow_mut().remove(0);
             lose(&lab, &queues).await;
             lab.advance(HOLD + lease - late).await;
@@ -580,8 +556,7 @@ async fn each_life_in(lab: &Lab) {
     assert_eq!(Some(&lab.record("j").await.unwrap().birth), births.last());
 }
 
-async fn a_repeated_end_leaves_the_run_after_it_alone(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_repeated_end_leaves_the_run_after_it_alone(lab: Lab) {
     lab.add("a", &["j"]).await;
     let again = async || lab.add_body("a", "j", "b", AddMode::Again, |_| ()).await;
     lab.take("a").await;

@@ -10,16 +10,19 @@ use std::pin::Pin;
 /// A scenario, with its name.
 type Scenario = (&'static str, fn(lab::Which) -> Pin<Box<dyn Future<Output = ()>>>);
 
-/// Makes two tests of each scenario, one per store, and a list of the scenarios.
+/// Makes two tests of each scenario, one per store, and a list of the scenarios. A scenario gets what it names
+/// ([`lab::Opens`]).
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
-        pub(crate) const ALL: &[crate::Scenario] = &[$((stringify!($name), |which| Box::pin($name(which)))),*];
+        pub(crate) const ALL: &[crate::Scenario] = &[$((stringify!($name), |which| Box::pin(crate::lab::play($name, which)))),*];
 
         mod memory {
-            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Which::Memory).await; })*
+            use crate::lab::{Which, play};
+            $(#[tokio::test] async fn $name() { play(super::$name, Which::Memory).await; })*
         }
         mod redis {
-            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Which::Redis).await; })*
+            use crate::lab::{Which, play};
+            $(#[tokio::test] async fn $name() { play(super::$name, Which::Redis).await; })*
         }
     };
 }

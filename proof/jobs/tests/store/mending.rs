@@ -56,8 +56,7 @@ async fn a_count_that_cannot_be_read_stops_no_queue(which: Which) {
                     if (name, count) == ("x", "running") {
                         // Ticks mend a count that is too high.
                         lab.take_as(&waiting(name)).await;
-                        lab.advance(10_000).await;
-                        lab.tick().await;
+                        lab.tick_after(10_000).await;
                         for job in lab.jobs.take() {
                             lab.settle_as(job.id.as_str(), job.record.token, Settle::GiveBack).await;
                         }
@@ -100,15 +99,13 @@ async fn a_count_that_is_full_for_nothing_is_counted_again(which: Which) {
         lab.settle_as("j", both, done()).await;
     }
     let mut more = lab.take_as(&waiting("x")).await;
-    lab.advance(10_000).await;
-    lab.tick().await;
+    lab.tick_after(10_000).await;
     more.extend(lab.take("x").await);
     assert_eq!(more, ["l"]);
     assert_eq!(lab.dump().await.value("counts", "x|running"), Some("2"));
     // Nobody is counted twice, or left out.
     lab.take_as(&waiting("x")).await;
-    lab.advance(10_000).await;
-    lab.tick().await;
+    lab.tick_after(10_000).await;
     assert_eq!(lab.take("x").await, [""; 0]);
 }
 
@@ -246,8 +243,7 @@ async fn jobs_keep_their_groups_while_settings_are_lost(which: Which) {
     }
 }
 
-async fn a_lane_that_cannot_be_read_is_none(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_lane_that_cannot_be_read_is_none(lab: Lab) {
     for (n, text) in ["", "x", "x|y", "|", "7x|"].into_iter().enumerate() {
         for kind in ["SET", "HSET"] {
             let job = format!("j{n}{kind}");
@@ -316,8 +312,7 @@ async fn a_set_that_waits_for_longer_than_any_does_not_wait(which: Which) {
     lab.raw("HSET", "meta", &["hold", "9000000000000000", "grace", "9000000000000000"]).await;
     assert_eq!(lab.take("a").await, ["j"]);
     lab.tick().await;
-    lab.advance(2_000).await;
-    lab.tick().await;
+    lab.tick_after(2_000).await;
     assert_eq!(lab.take("a").await, ["j"], "its lease was lost");
 }
 
@@ -357,8 +352,7 @@ async fn tokens_end_before_one_comes_twice(which: Which) {
     assert_eq!(lab.dump().await.value("meta", "token"), Some(&*Token::LAST.to_string()));
 }
 
-async fn a_token_that_no_set_gives_is_not_believed(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_token_that_no_set_gives_is_not_believed(lab: Lab) {
     let server = lab.run(ReadServer()).await;
     lab.inc.set(lab.run(Recover { seen: Token(u64::MAX), server: server.clone(), hold: 0, grace: 0 }).await);
     lab.add("a", &["j"]).await;
@@ -411,15 +405,13 @@ async fn a_member_with_a_score_hides_no_queue(which: Which) {
         }
         lab.add("a", &["j"]).await;
         lab.add_one("g", "k", |kind| kind.group = group("t")).await;
-        lab.advance(1_000).await;
-        lab.tick().await;
+        lab.tick_after(1_000).await;
         assert_eq!(lab.take("a").await, ["j"], "{score} {member}");
         assert_eq!(lab.take("g").await, ["k"], "{score} {member}");
     }
 }
 
-async fn a_stray_waiter_holds_up_no_wake_up(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_stray_waiter_holds_up_no_wake_up(lab: Lab) {
     lab.listen("n1").await;
     lab.take_as(&waiting("a")).await;
     for member in ["/x", "||", "!"] {
@@ -440,8 +432,7 @@ async fn a_stray_waiter_holds_up_no_wake_up(which: Which) {
 
 async fn a_lease_that_is_gone_comes_back(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=5000")]).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     lab.raw("ZREM", "leases", &["j"]).await;
     assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::GoesOn);
     let ends = (lab.now() + 5_000).to_string();

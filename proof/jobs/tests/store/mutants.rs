@@ -2,35 +2,18 @@
 //!
 //! `MUTANT="words"` tries only the mutants whose name has the words, and lists every scenario that notices them.
 
-use std::io::Write;
 use std::sync::Mutex;
 
 use tenure_jobs::store::ScriptPatch;
-use tenure_testing::mutants::{Missed, Trial};
+use tenure_testing::mutants::{self, Missed, Mutant, Trial};
 
 use crate::lab::{PATCHES, Which};
 use crate::{SUITES, Scenario};
 
 const THREADS: usize = 4;
 
-struct Mutant {
-    what: &'static str,
-    patches: &'static [ScriptPatch],
-    caught_by: &'static str,
-}
-
-macro_rules! mutants {
-    ($($what:literal: $script:literal, $from:literal => $to:literal, by $caught_by:literal;)*) => {
-        &[$(Mutant {
-            what: $what,
-            patches: &[ScriptPatch { script: $script, from: $from, to: $to }],
-            caught_by: $caught_by,
-        },)*]
-    };
-}
-
 /// The name of each mutant, its script, the text, its replacement, and the scenario that notices it.
-const MUTANTS: &[Mutant] = mutants! {
+const MUTANTS: &[Mutant] = tenure_testing::mutants! {
     "counts of late queues stay wrong": "tick", "from_first or at ~= '' and ticks[4] == '1'"
         => "from_first", by "counts_of_more_queues_than_a_tick_sees_are_mended";
     "a count of delayed jobs stays wrong": "tick", "write_counts(bounded, 'delayed')"
@@ -649,6 +632,11 @@ const MUTANTS: &[Mutant] = mutants! {
         => "0", by "no_job_begins_and_no_lease_is_lost_right_after_a_recovery";
 };
 
+/// The broken line, for the rest of this process.
+fn patches(mutant: &Mutant) -> &'static [ScriptPatch] {
+    Vec::leak(vec![ScriptPatch { script: mutant.file, from: mutant.from, to: mutant.to }])
+}
+
 fn trial(scenario: Scenario, patches: &'static [ScriptPatch]) -> Trial {
     Trial::of(move || {
         PATCHES.set(patches);
@@ -656,20 +644,9 @@ fn trial(scenario: Scenario, patches: &'static [ScriptPatch]) -> Trial {
     })
 }
 
-/// Prints a line past the harness, which hides the output of passing tests.
-fn say(line: &str) {
-    let mut table = std::io::stdout();
-    writeln!(table, "{line}").unwrap();
-}
-
 #[test]
 fn mutants_of_scripts_are_caught() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if std::thread::current().name() != Some("mutant") {
-            report(panic);
-        }
-    }));
+    mutants::hush();
     let wanted = std::env::var("MUTANT").ok();
     let is_tried = |mutant: &&Mutant| wanted.as_ref().is_none_or(|words| mutant.what.contains(words));
     let scenarios: Vec<Scenario> = SUITES.iter().flat_map(|suite| suite.iter().copied()).collect();
@@ -679,14 +656,15 @@ fn mutants_of_scripts_are_caught() {
             scope.spawn(|| {
                 loop {
                     let Some(mutant) = queue.lock().unwrap().next() else { break };
+                    let patches = patches(mutant);
                     let tried =
                         scenarios.iter().filter(|(name, _)| wanted.is_some() || *name == mutant.caught_by);
                     let tried: Vec<_> =
-                        tried.map(|scenario| (scenario.0, trial(*scenario, mutant.patches))).collect();
+                        tried.map(|scenario| (scenario.0, trial(*scenario, patches))).collect();
                     let all =
                         |end| tried.iter().filter(move |(_, trial)| *trial == end).map(|(name, _)| *name);
                     let names: Vec<_> = all(Trial::Fails).collect();
-                    say(&format!("{:<55} {}", mutant.what, names.join(" ")));
+                    mutants::say(&format!("{:<55} {}", mutant.what, names.join(" ")));
                     if names.is_empty() {
                         missed.add(mutant.what, all(Trial::TakesTooLong).next().is_some());
                     }
@@ -710,6 +688,6 @@ fn every_line_stands_in_its_script() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     for mutant in MUTANTS {
-        drop(tenure_jobs::store::RedisStore::open_patched(&client, &set, mutant.patches));
+        drop(tenure_jobs::store::RedisStore::open_patched(&client, &set, patches(mutant)));
     }
 }

@@ -94,8 +94,7 @@ async fn notes_are_forgotten_in_the_next_queue(which: Which) {
     assert!(lab.dump().await.names().all(|name| name != "extras"));
 }
 
-async fn other_data_from_outside_forget_the_notes(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn other_data_from_outside_forget_the_notes(lab: Lab) {
     noted(&lab, "a", "j", -1).await;
     lab.settle("j", retry(0, "x")).await;
     // The same time, as before: a schedule changes nothing.
@@ -118,8 +117,7 @@ async fn other_data_from_outside_forget_the_notes(which: Which) {
     assert_eq!(taken(&lab, "a").await, pair("newer", ""), "another life of it");
 }
 
-async fn a_job_that_runs_once_more_begins_without_notes(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_job_that_runs_once_more_begins_without_notes(lab: Lab) {
     noted(&lab, "a", "j", 0).await;
     assert_eq!(lab.add_body("a", "j", "new", AddMode::Again, |_| {}).await, AddReply::RunsAgain);
     assert_eq!(lab.settle("j", note("page 4")).await, SettleReply::Asked);
@@ -134,18 +132,15 @@ async fn notes_go_with_their_job(which: Which) {
         noted(&lab, "a", job, keep).await;
         lab.settle(job, end).await;
     }
-    lab.advance(2_000).await;
-    lab.tick().await;
+    lab.tick_after(2_000).await;
     lab.steer("4", Steer::Remove).await;
     lab.tick().await;
     assert!(lab.dump().await.names().all(|name| name != "extras" && name != "bodies"));
 }
 
-async fn watchers_hear_of_notes(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn watchers_hear_of_notes(lab: Lab) {
     lab.listen("n1").await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     let watch = async |number| {
         let ids = [id("j")];
         let seen = lab
@@ -165,8 +160,7 @@ async fn watchers_hear_of_notes(which: Which) {
 async fn notes_come_back_with_a_lost_execution(which: Which) {
     for (wiped, notes) in [(true, "page 3"), (true, ""), (false, "page 3"), (false, "")] {
         let lab = Lab::new(which, &[("a", "")]).await;
-        lab.add("a", &["j"]).await;
-        lab.take("a").await;
+        lab.begin("a", &["j"]).await;
         let run = lab.jobs.borrow()[0].clone();
         if wiped {
             lab.wipe().await;
@@ -214,8 +208,7 @@ async fn the_last_notes_come_back_where_data_have_the_start(which: Which) {
     }
 }
 
-async fn the_last_notes_come_back_after_each_of_two_losses(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn the_last_notes_come_back_after_each_of_two_losses(lab: Lab) {
     noted(&lab, "a", "j", 0).await;
     let own = lab.jobs.borrow()[0].record.clone();
     // A loss takes back all notes since the loss before.
@@ -245,8 +238,7 @@ async fn notes_of_another_queue_are_not_adopted(which: Which) {
     assert_eq!(seen(&lab, "j").await, pair("b", ""));
 }
 
-async fn a_word_of_another_execution_notes_nothing(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_word_of_another_execution_notes_nothing(lab: Lab) {
     noted(&lab, "a", "j", 0).await;
     let former = lab.token.get();
     lab.settle("j", retry(0, "x")).await;
@@ -258,9 +250,7 @@ async fn a_word_of_another_execution_notes_nothing(which: Which) {
 async fn a_child_of_a_former_life_begins_without_notes(which: Which) {
     for (end, reply) in [(fail("no"), AddReply::Anew), (retry(0, "x"), AddReply::Changed)] {
         let lab = Lab::new(which, &[("a", ""), ("c", "")]).await;
-        lab.add("a", &["P"]).await;
-        lab.take("a").await;
-        let parent = lab.token.get();
+        let parent = lab.begin("a", &["P"]).await;
         assert_eq!(lab.spawn("c", "P", Some(parent), "P.1").await, AddReply::Added);
         assert_eq!(taken(&lab, "c").await, pair("b", ""));
         lab.settle("P.1", note("page 3")).await;

@@ -101,8 +101,7 @@ async fn a_job_that_comes_back_keeps_its_turn(which: Which) {
     assert_eq!(owner.take(&lab).await.unwrap(), ["x1"]);
     let mut next = Owner::new("n2", "x", 8);
     assert!(next.take(&lab).await.unwrap().is_empty());
-    lab.advance(3_001).await;
-    lab.tick().await;
+    lab.tick_after(3_001).await;
     assert_eq!(next.take(&lab).await.unwrap(), ["x1"]);
 }
 
@@ -190,8 +189,7 @@ async fn a_limit_that_is_over_wakes_the_owner(which: Which) {
     lab.done("x1").await;
     assert!(owner.take(&lab).await.unwrap().is_empty());
     assert!(lab.woken().await.is_empty());
-    lab.advance(1_000).await;
-    lab.tick().await;
+    lab.tick_after(1_000).await;
     assert_eq!(lab.woken().await, ["n1"]);
     assert_eq!(owner.take(&lab).await.unwrap(), ["x2"]);
 }
@@ -253,8 +251,7 @@ async fn a_job_without_a_group_enters_no_pinned_queue(which: Which) {
         assert_eq!(lab.add_body("o", "j", "b", mode, |_| {}).await, AddReply::NoGroup);
     }
     assert_eq!(lab.state("j").await, None);
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     // Neither does one that moves on.
     assert_eq!(lab.settle("j", on("")).await, SettleReply::NoGroup);
     let record = lab.record("j").await.unwrap();

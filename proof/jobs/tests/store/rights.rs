@@ -32,14 +32,13 @@ fn fails(scenario: Scenario, server: &RedisServer, user: &str) -> Option<String>
 }
 
 /// The steps that no scenario does.
-async fn the_rest(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn the_rest(lab: Lab) {
     lab.run(ReadTime()).await;
     assert_eq!(lab.run(ListQueues()).await, [queue("a")]);
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let rest: Scenario = ("the_rest", |which| Box::pin(the_rest(which)));
+    let rest: Scenario = ("the_rest", |which| Box::pin(super::lab::play(the_rest, which)));
     std::iter::once(rest).chain(SUITES.iter().flat_map(|suite| suite.iter().copied())).collect()
 }
 

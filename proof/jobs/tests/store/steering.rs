@@ -31,13 +31,10 @@ async fn a_job_that_waits_is_cancelled_at_once(which: Which) {
     assert!(lab.take("a").await.is_empty());
 }
 
-async fn a_job_that_runs_is_asked_to_end(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_job_that_runs_is_asked_to_end(lab: Lab) {
     lab.listen("n1").await;
     for end in [retry(0, "e"), retry(9, "e"), Settle::GiveBack, Settle::Later(9, "r".into()), fail("no")] {
-        lab.add("a", &["j"]).await;
-        lab.take("a").await;
-        let token = lab.token.get();
+        let token = lab.begin("a", &["j"]).await;
         assert_eq!(lab.steer("j", Steer::Cancel("enough".into())).await, SteerReply::Asked);
         let asked = tenure_jobs::store::Hint::Cancel(id("j"), token);
         assert!(lab.heard().await.iter().any(|(_, hint)| *hint == asked));
@@ -48,8 +45,7 @@ async fn a_job_that_runs_is_asked_to_end(which: Which) {
     }
 }
 
-async fn a_success_counts_though_it_was_to_be_cancelled(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_success_counts_though_it_was_to_be_cancelled(lab: Lab) {
     lab.add_one("a", "j", |kind| kind.keep = Some(-1)).await;
     lab.take("a").await;
     lab.steer("j", Steer::Cancel("enough".into())).await;
@@ -57,11 +53,9 @@ async fn a_success_counts_though_it_was_to_be_cancelled(which: Which) {
     assert_eq!(lab.record("j").await.map(|job| (job.state, job.flags)), Some((State::Done, String::new())));
 }
 
-async fn a_removed_job_halts_whoever_runs_it(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_removed_job_halts_whoever_runs_it(lab: Lab) {
     lab.listen("n1").await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     assert_eq!(lab.steer("j", Steer::Remove).await, SteerReply::Done);
     let halted = tenure_jobs::store::Hint::Halted(id("j"), lab.token.get());
     assert!(lab.heard().await.iter().any(|(_, hint)| *hint == halted));
@@ -72,15 +66,13 @@ async fn a_removed_job_halts_whoever_runs_it(which: Which) {
     assert_eq!(lab.state("j").await, Some(State::Ready));
 }
 
-async fn a_paused_job_waits_until_it_is_resumed(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_paused_job_waits_until_it_is_resumed(lab: Lab) {
     let due = lab.now() + 500;
     lab.add_one("a", "j", |kind| kind.due = due).await;
     assert_eq!(lab.steer("j", Steer::Resume).await, SteerReply::NotInState);
     assert_eq!(lab.steer("j", Steer::Pause).await, SteerReply::Done);
     assert_eq!(lab.steer("j", Steer::Pause).await, SteerReply::Done);
-    lab.advance(600).await;
-    lab.tick().await;
+    lab.tick_after(600).await;
     assert_eq!((lab.take("a").await, lab.state("j").await), (vec![], Some(State::Paused)));
     assert_eq!(lab.steer("j", Steer::Resume).await, SteerReply::Done);
     assert_eq!(lab.take("a").await, ["j"]);
@@ -111,8 +103,7 @@ async fn a_paused_queue_gives_nothing(which: Which) {
     assert_eq!(lab.request(Request::PauseQueue(queue("no"), true)).await, SteerReply::NotFound);
 }
 
-async fn a_job_runs_at_another_time(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_job_runs_at_another_time(lab: Lab) {
     lab.add("a", &["j", "k"]).await;
     assert_eq!(lab.steer("j", Steer::At(lab.now() + 100)).await, SteerReply::Done);
     assert_eq!(lab.take("a").await, ["k"]);
@@ -122,16 +113,14 @@ async fn a_job_runs_at_another_time(which: Which) {
     assert_eq!(lab.steer("j", Steer::At(1 << 50)).await, SteerReply::Bad);
 }
 
-async fn a_job_gets_another_priority(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_job_gets_another_priority(lab: Lab) {
     lab.add("a", &["j1", "j2"]).await;
     assert_eq!(lab.steer("j2", Steer::Priority(1)).await, SteerReply::Done);
     assert_eq!(lab.steer("j2", Steer::Priority(10)).await, SteerReply::Bad);
     assert_eq!(lab.take("a").await, ["j2", "j1"]);
 }
 
-async fn what_is_not_there_is_not_found(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn what_is_not_there_is_not_found(lab: Lab) {
     for steer in [
         Steer::Cancel("x".into()),
         Steer::Remove,
@@ -169,8 +158,7 @@ async fn look_ups_come_and_go_with_their_jobs(which: Which) {
 async fn a_call_knows_the_room_that_it_has_made_itself(which: Which) {
     let lab = Lab::new(which, &[("a", "cap=2 keep=-1")]).await;
     for dead in ["d1", "d2", "d3"] {
-        lab.add("a", &[dead]).await;
-        lab.take("a").await;
+        lab.begin("a", &[dead]).await;
         lab.settle(dead, fail("e")).await;
     }
     lab.add("a", &["j"]).await;

@@ -41,8 +41,7 @@ async fn a_job_begins_with_a_lease_under_a_token(which: Which) {
     assert_eq!(lab.dump().await.value("counts", "a|done"), Some("1"));
 }
 
-async fn each_of_many_acceptors_gets_one_job(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn each_of_many_acceptors_gets_one_job(lab: Lab) {
     let ids: Vec<_> = (0..25).map(|i| format!("j{i}")).collect();
     lab.add("a", &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let (mut taken, mut tokens) = (Vec::new(), Vec::new());
@@ -56,8 +55,7 @@ async fn each_of_many_acceptors_gets_one_job(which: Which) {
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }
 
-async fn jobs_begin_in_the_order_of_their_coming(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn jobs_begin_in_the_order_of_their_coming(lab: Lab) {
     lab.add("a", &["z", "y"]).await;
     lab.add("a", &["x"]).await;
     lab.advance(1).await;
@@ -107,8 +105,7 @@ async fn a_job_is_added_once(which: Which) {
 async fn an_accepted_job_goes_over_the_capacity(which: Which) {
     let lab = Lab::new(which, &[("a", ""), ("b", "cap=1")]).await;
     lab.add("b", &["first"]).await;
-    lab.add("a", &["moved"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["moved"]).await;
     let on = Settle::MoveOn { queue: queue("b"), priority: None, group: None, data: Data::Keep };
     assert_eq!(lab.settle("moved", on).await, SettleReply::Moved);
     assert_eq!(lab.take("b").await, ["first", "moved"]);

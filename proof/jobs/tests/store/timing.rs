@@ -29,30 +29,23 @@ async fn a_lost_lease_is_an_attempt(which: Which) {
     let lab = Lab::new(which, &[("a", "max=2 lease=5000")]).await;
     lab.tick().await;
     lab.listen("n1").await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
-    let first = lab.token.get();
-    lab.advance(4_999).await;
-    lab.tick().await;
+    let first = lab.begin("a", &["j"]).await;
+    lab.tick_after(4_999).await;
     assert_eq!(lab.state("j").await, Some(State::Running));
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!(lab.state("j").await, Some(State::Ready));
     let heard = lab.heard().await;
     assert!(heard.iter().any(|(_, hint)| *hint == Hint::Halted(id("j"), first)), "{heard:?}");
     assert_eq!(lab.done("j").await, SettleReply::Halt);
     lab.take("a").await;
-    lab.advance(5_000).await;
-    lab.tick().await;
+    lab.tick_after(5_000).await;
     assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "lease expired".into()));
 }
 
 async fn a_lost_lease_is_taken_once(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=3000")]).await;
     lab.tick().await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
-    let first = lab.token.get();
+    let first = lab.begin("a", &["j"]).await;
     lab.advance(3_000).await;
     let mut lost_in_all = 0;
     for by in ["n1", "n2", "n1"] {
@@ -67,25 +60,21 @@ async fn a_lost_lease_is_taken_once(which: Which) {
     assert_eq!(lab.record("j").await.unwrap().attempts, 2);
 }
 
-async fn what_is_due_goes_first_and_the_oldest_before_all(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
-    lab.add("a", &["old", "older"]).await;
-    lab.take("a").await;
+async fn what_is_due_goes_first_and_the_oldest_before_all(lab: Lab) {
+    lab.begin("a", &["old", "older"]).await;
     // The later one is due first, and both were there before what comes now.
     lab.settle("older", Settle::Later(200, "busy".into())).await;
     lab.settle("old", Settle::Later(900, "busy".into())).await;
     assert_eq!(lab.result("old").await, "busy", "the reason is kept");
     lab.add("a", &["new"]).await;
-    lab.advance(1_000).await;
-    lab.tick().await;
+    lab.tick_after(1_000).await;
     assert_eq!(lab.take("a").await, ["old", "older", "new"]);
 }
 
 async fn a_lease_is_renewed_by_a_word(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=4000")]).await;
     lab.tick().await;
-    lab.add("a", &["j", "k"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j", "k"]).await;
     for _ in 0..3 {
         lab.advance(3_000).await;
         assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::GoesOn);
@@ -93,23 +82,20 @@ async fn a_lease_is_renewed_by_a_word(which: Which) {
         lab.tick().await;
     }
     assert_eq!((lab.state("j").await, lab.state("k").await), (Some(State::Running), Some(State::Running)));
-    lab.advance(4_000).await;
-    lab.tick().await;
+    lab.tick_after(4_000).await;
     assert_eq!((lab.state("j").await, lab.state("k").await), (Some(State::Ready), Some(State::Ready)));
 }
 
 async fn any_node_finds_a_lost_lease(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=3000")]).await;
     lab.tick_as("n1", 3_000, false).await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     lab.advance(3_250).await;
     let Ticked::Done { lost, .. } = lab.tick_as("n2", 3_000, false).await else { panic!() };
     assert_eq!((lost, lab.state("j").await), (1, Some(State::Ready)));
 }
 
-async fn one_node_is_on_duty_and_another_follows(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn one_node_is_on_duty_and_another_follows(lab: Lab) {
     let Ticked::Done { next, .. } = lab.tick_as("n1", 3_000, false).await else { panic!() };
     assert_eq!(next, 9_000);
     assert_eq!(lab.tick_as("n2", 3_000, false).await, Ticked::OnDuty(9_250));
@@ -126,43 +112,34 @@ async fn one_node_is_on_duty_and_another_follows(which: Which) {
 async fn nobody_loses_a_lease_after_a_gap_between_ticks(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=5000")]).await;
     lab.tick().await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     lab.advance(60_000).await;
     lab.tick_as("n1", 2_000, true).await;
     assert_eq!(lab.state("j").await, Some(State::Running));
     assert_eq!(lab.extend("j", lab.token.get()).await, SettleReply::GoesOn);
-    lab.advance(2_000).await;
-    lab.tick().await;
+    lab.tick_after(2_000).await;
     assert_eq!(lab.state("j").await, Some(State::Running));
-    lab.advance(3_000).await;
-    lab.tick().await;
+    lab.tick_after(3_000).await;
     assert_eq!(lab.state("j").await, Some(State::Ready));
 }
 
 async fn a_gap_between_ticks_gives_leases_as_much_time(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=15000")]).await;
     lab.tick().await;
-    lab.add("a", &["j", "k"]).await;
-    lab.take("a").await;
-    lab.advance(9_000).await;
-    lab.tick().await;
+    lab.begin("a", &["j", "k"]).await;
+    lab.tick_after(9_000).await;
     // Away for 11 s: shortly after the last pause both leases have ended.
     lab.advance(11_000).await;
     lab.tick_as("n1", 60_000, true).await;
     assert_eq!(lab.done("k").await, SettleReply::Ended, "an end that comes late is heard");
-    lab.advance(9_000).await;
-    lab.tick().await;
-    lab.advance(1_999).await;
-    lab.tick().await;
+    lab.tick_after(9_000).await;
+    lab.tick_after(1_999).await;
     assert_eq!(lab.state("j").await, Some(State::Running));
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!(lab.state("j").await, Some(State::Ready), "it is given no more than the gap");
 }
 
-async fn a_gap_does_not_shorten_the_grace_after_a_loss(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_gap_does_not_shorten_the_grace_after_a_loss(lab: Lab) {
     lab.tick().await;
     let inc = lab.recover(lab.token.get(), 0, 60_000).await;
     lab.inc.set(inc);
@@ -175,8 +152,7 @@ async fn a_gap_does_not_shorten_the_grace_after_a_loss(which: Which) {
 async fn ticks_that_are_always_late_take_leases_in_the_end(which: Which) {
     let lab = Lab::new(which, &[("a", "lease=3000")]).await;
     lab.tick().await;
-    lab.add("a", &["j"]).await;
-    lab.take("a").await;
+    lab.begin("a", &["j"]).await;
     for _ in 0..8 {
         lab.advance(10_001).await;
         lab.tick_as("n1", 60_000, true).await;
@@ -191,8 +167,7 @@ async fn ticks_that_are_always_late_take_leases_in_the_end(which: Which) {
     assert_eq!(lab.state("j").await, Some(State::Running), "the next gap spares it again");
 }
 
-async fn nothing_runs_before_its_time(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn nothing_runs_before_its_time(lab: Lab) {
     let due = lab.now() + 1_000;
     lab.add_one("a", "later", |kind| kind.due = due).await;
     lab.add_one("a", "past", |kind| kind.due = 1_000).await;
@@ -201,30 +176,24 @@ async fn nothing_runs_before_its_time(which: Which) {
     assert_eq!(lab.take("a").await, ["past", "now"]);
     let Ticked::Done { next, .. } = lab.tick().await else { panic!() };
     assert_eq!(next, 1_000);
-    lab.advance(999).await;
-    lab.tick().await;
+    lab.tick_after(999).await;
     assert!(lab.take("a").await.is_empty());
     lab.advance(1).await;
     let Ticked::Done { promoted, .. } = lab.tick().await else { panic!() };
     assert_eq!((promoted, lab.take("a").await), (1, vec!["later".to_owned()]));
 }
 
-async fn a_delay_and_a_life_count_from_the_call(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_delay_and_a_life_count_from_the_call(lab: Lab) {
     lab.advance(70).await;
     lab.add_one("a", "j", |kind| (kind.delay, kind.life, kind.due) = (500, 900, 1)).await;
     assert_eq!(lab.record("j").await.unwrap().due, lab.now() + 500);
-    lab.advance(499).await;
-    lab.tick().await;
+    lab.tick_after(499).await;
     assert!(lab.take("a").await.is_empty());
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!(lab.take("a").await, ["j"]);
-    lab.advance(399).await;
-    lab.tick().await;
+    lab.tick_after(399).await;
     assert_eq!(lab.state("j").await, Some(State::Running));
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!((lab.state("j").await, lab.result("j").await), (Some(State::Failed), "deadline".into()));
 }
 
@@ -245,8 +214,7 @@ async fn a_job_that_is_lost_at_its_deadline_is_kept(which: Which) {
     }
 }
 
-async fn a_job_fails_at_its_deadline(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_job_fails_at_its_deadline(lab: Lab) {
     lab.listen("n1").await;
     let deadline = lab.now() + 1_000;
     for job in ["runs", "waits", "ends"] {
@@ -254,14 +222,12 @@ async fn a_job_fails_at_its_deadline(which: Which) {
     }
     assert_eq!(lab.take_n("a", 1).await, ["runs"]);
     let token = lab.token.get();
-    lab.advance(999).await;
-    lab.tick().await;
+    lab.tick_after(999).await;
     assert_eq!(lab.state("waits").await, Some(State::Ready));
     assert_eq!(lab.take_n("a", 1).await, ["waits"]);
     lab.settle("waits", Settle::GiveBack).await;
     lab.steer("ends", tenure_jobs::store::Steer::Remove).await;
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     for job in ["runs", "waits"] {
         assert_eq!((lab.state(job).await, lab.result(job).await), (Some(State::Failed), "deadline".into()));
     }
@@ -281,11 +247,9 @@ async fn another_lease_holds_for_what_runs(which: Which) {
     lab.advance(3_500).await;
     assert!(lab.declare("t", "lease=2000").await);
     assert_eq!(lab.heard().await.iter().filter(|(_, hint)| *hint == Hint::Extend).count(), 1);
-    lab.advance(1_999).await;
-    lab.tick().await;
+    lab.tick_after(1_999).await;
     assert_eq!((lab.state("j").await, lab.state("other").await), (Some(State::Running), Some(State::Ready)));
-    lab.advance(1).await;
-    lab.tick().await;
+    lab.tick_after(1).await;
     assert_eq!(lab.state("j").await, Some(State::Ready));
 }
 

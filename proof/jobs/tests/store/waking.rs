@@ -44,8 +44,7 @@ async fn a_node_that_waits_is_woken_by_a_job(which: Which) {
     }
 }
 
-async fn a_node_that_may_take_a_job_is_woken_first(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_node_that_may_take_a_job_is_woken_first(lab: Lab) {
     let wait_for = async |name: &str, until: u64| {
         let mut taking = Taking::new(node(name), queue("a"), 1);
         (taking.slots, taking.until) = (1, Some(until));
@@ -77,17 +76,14 @@ async fn a_job_that_is_tried_again_wakes_a_node(which: Which) {
     for words in ["", "g"] {
         let lab = Lab::new(which, &[("a", words)]).await;
         lab.listen("n1").await;
-        lab.add("a", &["j"]).await;
-        lab.take("a").await;
-        let token = lab.token.get();
+        let token = lab.begin("a", &["j"]).await;
         assert!(wait(&lab, "n1", &["a"], 4).await.is_empty());
         assert_eq!(lab.settle_as("j", token, retry(0, "busy")).await, SettleReply::Pending);
         assert_eq!(lab.woken().await, ["n1"], "{words}");
     }
 }
 
-async fn a_node_that_is_gone_is_passed_over(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_node_that_is_gone_is_passed_over(lab: Lab) {
     lab.listen("n1").await;
     wait(&lab, "gone", &["a"], 9).await;
     wait(&lab, "n1", &["a"], 1).await;
@@ -153,8 +149,7 @@ async fn lost_wake_ups_of_many_queues_are_made_up_for_at_once(which: Which) {
     assert_eq!(lab.dump().await.value("meta", "woken"), None);
 }
 
-async fn a_node_behind_many_that_are_gone_is_woken_at_once(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_node_behind_many_that_are_gone_is_woken_at_once(lab: Lab) {
     let earlier = [("n1".to_owned(), Hint::Earlier)];
     lab.listen("n1").await;
     lab.tick().await;
@@ -210,8 +205,7 @@ async fn a_wake_up_for_another_queue_is_passed_on(which: Which) {
     assert_eq!(lab.woken().await, ["n2"]);
 }
 
-async fn a_registration_is_taken_back(which: Which) {
-    let lab = Lab::new(which, &[("a", "")]).await;
+async fn a_registration_is_taken_back(lab: Lab) {
     lab.listen("n1").await;
     wait(&lab, "n1", &["a"], 9).await;
     let mut taking = Taking::new(node("n1"), queue("a"), 9);
@@ -265,8 +259,7 @@ async fn a_limit_that_is_over_wakes_a_node(which: Which) {
         assert_eq!(wait(&lab, "n1", &[name], 5).await.len(), 1);
         let timer = if name == "a" { "g:a" } else { "g:g|" };
         assert!(lab.dump().await.value("timers", timer).is_some());
-        lab.advance(1_000 - lab.now() % 1_000).await;
-        lab.tick().await;
+        lab.tick_after(1_000 - lab.now() % 1_000).await;
         assert_eq!(lab.woken().await, ["n1"]);
     }
 }

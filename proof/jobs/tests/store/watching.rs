@@ -70,8 +70,7 @@ async fn what_is_watched_is_kept_for_a_minute(which: Which) {
     lab.settle("j", with_result("r")).await;
     assert_eq!(lab.result("j").await, "r");
     news(&lab).await;
-    lab.advance(60_000).await;
-    lab.tick().await;
+    lab.tick_after(60_000).await;
     let news = news(&lab).await;
     assert_eq!((news.len(), news[0].state), (1, None));
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
@@ -134,8 +133,7 @@ async fn an_end_is_kept_for_a_node_that_did_not_hear(which: Which) {
     lab.take("t").await;
     lab.settle("j", with_result("s")).await;
     assert_eq!(lab.result("j").await, "s", "it still may ask again");
-    lab.advance(60_000).await;
-    lab.tick().await;
+    lab.tick_after(60_000).await;
     assert_eq!(lab.keys().await, ["counts", "meta", "queues"]);
 }
 

@@ -13,10 +13,9 @@ use tenure_pool::{
     Ask, AskError, BoxError, DispatchError, Error, Job, JobHandler, JobSpec, Node, Payload, RestartPolicy,
     Settings, Start, StopReason,
 };
-use tenure_testing::eventually;
 use tokio::sync::Notify;
 
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{PATIENCE, SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     the_owner_answers_on_whatever_node_it_is,
@@ -87,7 +86,7 @@ impl Answerer {
     }
 
     async fn hears(&self, words: &str) {
-        eventually(PATIENCE, words, async || self.heard().iter().any(|heard| heard == words)).await;
+        until(words, async || self.heard().iter().any(|heard| heard == words)).await;
     }
 }
 
@@ -220,7 +219,7 @@ async fn an_ask_waits_for_its_job_to_start(world: World) {
     node.submit(("key", "slow")).await.unwrap();
     let queued = tokio::spawn(node.ask("key", "queued").deadline(PATIENCE).into_future());
     let owner = answering(&world, "a", &handler).await;
-    eventually(PATIENCE, "the job to be begun", async || {
+    until("the job to be begun", async || {
         owner
             .inspect()
             .job("key")
@@ -297,8 +296,7 @@ async fn an_ask_that_hangs_holds_up_its_own_key_only(world: World) {
 }
 
 async fn a_handler_without_asks_says_so(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     assert_eq!(not_handled(node.ask("key", "x").await), NotHandled::TakesNone);
 }
 
@@ -320,8 +318,7 @@ async fn a_parked_job_is_not_asked(world: World) {
     let node = world.builder("a").settings(settings).join().await.unwrap();
     node.add_worker(handler.clone()).await.unwrap();
     node.submit(JobSpec::new("key", "fails").restart(RestartPolicy::Always)).await.unwrap();
-    eventually(PATIENCE, "the job to be parked", async || !node.inspect().parked().await.unwrap().is_empty())
-        .await;
+    until("the job to be parked", async || !node.inspect().parked().await.unwrap().is_empty()).await;
     assert_eq!(not_handled(node.ask("key", "x").await), NotHandled::Parked);
 }
 
@@ -329,7 +326,7 @@ async fn a_job_with_too_many_asks_takes_no_more(world: World) {
     let (asker, _owner, handler) = pair(&world).await;
     let ask = || asker.ask("key", "slow").deadline(PATIENCE).into_future();
     let open: Vec<_> = (0..64).map(|_| tokio::spawn(ask())).collect();
-    eventually(PATIENCE, "all of them to come", async || handler.heard().len() == 64).await;
+    until("all of them to come", async || handler.heard().len() == 64).await;
     assert_eq!(not_handled(asker.ask("key", "one more").await), NotHandled::Busy);
     for answered in open {
         // One that comes late to its place must find the call.
@@ -373,7 +370,7 @@ async fn an_ask_ends_at_its_deadline(world: World) {
 
 /// Asks until the owner has such an ask at its deadline. One that has not come so far by then is late.
 async fn is_taken_and_unanswered(node: &Node, body: &'static str) {
-    eventually(PATIENCE, "an ask that reaches its owner", async || {
+    until("an ask that reaches its owner", async || {
         let answer = node.ask("key", body).deadline(SHORT).await;
         is_unknown(&answer) || {
             assert_eq!(not_handled(answer), NotHandled::Late);
@@ -464,7 +461,7 @@ async fn a_move_costs_an_ask_a_wait_only(world: World) {
     let b = world.node("b").await;
     let answers = ask_on(&asker, 16, async {
         b.add_worker(second.clone()).await.unwrap();
-        eventually(PATIENCE, "some to move", async || !second.heard().is_empty()).await;
+        until("some to move", async || !second.heard().is_empty()).await;
     })
     .await;
     let failed: Vec<_> = answers.iter().filter(|answer| answer.is_err()).collect();
@@ -661,7 +658,7 @@ async fn an_ask_whose_job_cannot_start_is_told_why(world: World) {
 
 async fn an_ask_whose_job_starts_too_late_is_not_handled(world: World) {
     let node = world.node("b").await;
-    eventually(PATIENCE, "an ask that has left its job behind", async || {
+    until("an ask that has left its job behind", async || {
         let ask = node.ask("key", "x").or_start(("key", "")).deadline(SHORT);
         assert_eq!(not_handled(ask.await), NotHandled::Late);
         node.inspect().job("key").await.unwrap().is_some()

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tenure_pool::{DispatchError, JobSpec};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     every_job_of_a_batch_has_its_own_result_in_order,
@@ -55,7 +54,7 @@ async fn a_batch_larger_than_what_may_be_under_way_is_done_whole(world: World) {
     for (i, ticket) in tickets.iter().enumerate() {
         assert_eq!(ticket.as_ref().unwrap().key.to_string(), format!("job-{i:04}"));
     }
-    eventually(PATIENCE, "all to run", async || world.recorder.running().len() == 1_500).await;
+    until("all to run", async || world.recorder.running().len() == 1_500).await;
     assert_eq!(world.recorder.payloads("job-1499"), ["payload of 1499"]);
     a.close().await.unwrap();
 }
@@ -68,7 +67,7 @@ async fn one_job_that_nobody_starts_holds_no_other_of_its_batch_up(world: World)
     let keys = ["hangs".to_owned()].into_iter().chain((0..1_200).map(|i| format!("job-{i}")));
     let batch = node.dispatch_many(keys.map(|key| JobSpec::new(key, ""))).deadline(Duration::from_secs(15));
     let results = tokio::spawn(batch.into_future());
-    eventually(PATIENCE, "the others to run", async || world.recorder.running().len() == 1_201).await;
+    until("the others to run", async || world.recorder.running().len() == 1_201).await;
     node.stop_job("hangs").await.unwrap();
     let results = results.await.unwrap();
     assert!(matches!(results[0], Err(DispatchError::Stopped)), "{:?}", results[0]);
@@ -87,8 +86,7 @@ async fn no_more_of_a_batch_is_asked_for_than_may_be_under_way(world: World) {
         });
         let batch = tokio::spawn(node.dispatch_many(specs).into_future());
         let accepted = async || node.inspect().jobs().await.unwrap().len();
-        eventually(PATIENCE, "what is under way to be accepted", async || accepted().await == under_way)
-            .await;
+        until("what is under way to be accepted", async || accepted().await == under_way).await;
         assert_eq!(asked.load(Ordering::Relaxed), under_way);
         let worker = world.add_worker(&node).await;
         assert!(batch.await.unwrap().iter().all(Result::is_ok));
@@ -96,7 +94,7 @@ async fn no_more_of_a_batch_is_asked_for_than_may_be_under_way(world: World) {
         for i in 0..jobs {
             node.stop_job(format!("{name}-{i}")).await.unwrap();
         }
-        eventually(PATIENCE, "all to be gone", async || accepted().await == 0).await;
+        until("all to be gone", async || accepted().await == 0).await;
         worker.drain().await.unwrap();
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tenure_pool::inspect::{Figures, Verdict};
 use tenure_pool::{DispatchError, Error, JobState, Node};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{Holders, PATIENCE, World, on_both_stores};
+use crate::world::{Holders, World, on_both_stores, until};
 
 on_both_stores!(
     what_exceeds_a_capacity_goes_to_the_next_worker_at_once,
@@ -23,7 +22,7 @@ on_both_stores!(
 );
 
 async fn up(node: &Node, workers: usize) {
-    eventually(PATIENCE, "the workers to be up", async || {
+    until("the workers to be up", async || {
         node.inspect().workers().await.unwrap().iter().filter(|worker| worker.slot.is_some()).count()
             == workers
     })
@@ -32,7 +31,7 @@ async fn up(node: &Node, workers: usize) {
 
 /// Waits until this many jobs run, and says who has them.
 async fn running(world: &World, node: &Node, jobs: usize) -> Holders {
-    eventually(PATIENCE, "the jobs to run", async || world.recorder.running().len() == jobs).await;
+    until("the jobs to run", async || world.recorder.running().len() == jobs).await;
     world.holders(node).await
 }
 
@@ -58,7 +57,7 @@ async fn what_exceeds_a_capacity_goes_to_the_next_worker_at_once(world: World) {
     assert_eq!((health.jobs, health.capacity, health.full), (10, Some(10), true));
     assert!(a.health().is_healthy());
     let seen = world.inspector().await;
-    eventually(PATIENCE, "the figures to name the capacities", async || {
+    until("the figures to name the capacities", async || {
         let of_each = |figures: Figures| {
             figures.workers.into_iter().map(|of| (of.jobs, of.capacity)).collect::<Vec<_>>()
         };
@@ -84,9 +83,9 @@ async fn a_full_pool_lets_jobs_wait_until_a_worker_comes(world: World) {
         a.submit((&**key, "")).await.unwrap();
         world.history().accepted(key);
     }
-    eventually(PATIENCE, "two to start", async || world.recorder.running().len() == 2).await;
+    until("two to start", async || world.recorder.running().len() == 2).await;
     let waits = keys.iter().find(|key| !world.recorder.is_running(key)).unwrap();
-    eventually(PATIENCE, "the full pool to be named", async || {
+    until("the full pool to be named", async || {
         let seen = a.inspect().explain(waits.as_str()).await.unwrap();
         seen.state == Some(JobState::Queued) && seen.verdict == Verdict::NoRoom { workers: 1 }
     })
@@ -105,7 +104,7 @@ async fn a_place_that_becomes_free_is_given_away(world: World) {
     a.submit(("second", "")).await.unwrap();
     world.history().accepted("second");
     world.stop(&a, "first").await;
-    eventually(PATIENCE, "the second to start", async || world.recorder.is_running("second")).await;
+    until("the second to start", async || world.recorder.is_running("second")).await;
     world.assert_clean();
 }
 
@@ -142,10 +141,10 @@ async fn the_last_refusal_is_named_to_all_who_ask(world: World) {
     assert_eq!(refusal.as_deref(), Some("no program"));
     assert!(late.to_string().ends_with("; the last worker refused it: no program"), "{late}");
     let waits = async || a.inspect().job("k").await.unwrap().filter(|job| job.refusal.is_some()).ok_or(());
-    let job = eventually(PATIENCE, "the job to wait", waits).await;
+    let job = until("the job to wait", waits).await;
     assert_eq!((job.refusal.as_deref(), job.error), (Some("no program"), None));
     let told = async || a.inspect().explain("k").await.ok().filter(|seen| seen.refusal.is_some()).ok_or(());
-    let seen = eventually(PATIENCE, "the job to wait", told).await.to_string();
+    let seen = until("the job to wait", told).await.to_string();
     let worker = a.inspect().workers().await.unwrap()[0].id;
     assert!(seen.contains(&format!("here because worker {worker} refused it: no program")), "{seen}");
     // Another worker runs it: nothing is left of the refusal.
@@ -176,7 +175,7 @@ async fn a_refusal_without_a_reason_is_no_trouble(world: World) {
     up(&a, 1).await;
     a.submit(("k", "")).await.unwrap();
     let refused = async || a.inspect().job("k").await.unwrap().filter(|job| job.strikes > 0).ok_or(());
-    let job = eventually(PATIENCE, "the refusal", refused).await;
+    let job = until("the refusal", refused).await;
     assert_eq!((job.state, job.error, job.refusal), (JobState::Queued, None, None));
     let late = a.dispatch(("l", "")).deadline(Duration::from_secs(3)).await.unwrap_err();
     assert!(matches!(late, DispatchError::Deadline { refusal: None, .. }), "{late:?}");

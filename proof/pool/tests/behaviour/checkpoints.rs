@@ -7,9 +7,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tenure_pool::error::NotSaved;
 use tenure_pool::{BoxError, Job, JobHandler, Payload, RestartPolicy, Settings, Start, StopReason};
-use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{PATIENCE, World, handler_with, on_both_stores, until};
 
 on_both_stores!(
     what_stop_leaves_the_next_owner_gets,
@@ -50,7 +49,7 @@ async fn what_stop_leaves_the_next_owner_gets(world: World) {
     a.dispatch(("key", "")).await.unwrap();
     b.add_worker(LeavesInStop { given: given.clone() }).await.unwrap();
     assert!(a.close().await.unwrap().complete);
-    eventually(PATIENCE, "its second start", async || given.lock().unwrap().len() == 2).await;
+    until("its second start", async || given.lock().unwrap().len() == 2).await;
     assert_eq!(*given.lock().unwrap(), [None, Some("step 9".into())]);
     world.assert_clean_at_end();
 }
@@ -58,42 +57,30 @@ async fn what_stop_leaves_the_next_owner_gets(world: World) {
 async fn a_job_that_runs_again_here_gets_its_checkpoint(world: World) {
     let node = world.builder("a").join().await.unwrap();
     let given = Given::default();
-    let handler = tenure_pool::run({
-        let given = given.clone();
-        move |job: Job| {
-            let given = given.clone();
-            async move {
-                let kept = job.checkpointed().map(|kept| kept.bytes().clone());
-                let runs = {
-                    let mut given = given.lock().unwrap();
-                    given.push(kept);
-                    given.len()
-                };
-                job.checkpoint(runs.to_string());
-                if runs < 3 { Ok(()) } else { std::future::pending().await }
-            }
-        }
+    let handler = handler_with(given.clone(), |given, job| async move {
+        let kept = job.checkpointed().map(|kept| kept.bytes().clone());
+        let runs = {
+            let mut given = given.lock().unwrap();
+            given.push(kept);
+            given.len()
+        };
+        job.checkpoint(runs.to_string());
+        if runs < 3 { Ok(()) } else { std::future::pending().await }
     });
     node.add_worker(handler).await.unwrap();
     node.dispatch(("key", "")).restart(RestartPolicy::Always).await.unwrap();
-    eventually(PATIENCE, "its third start", async || given.lock().unwrap().len() == 3).await;
+    until("its third start", async || given.lock().unwrap().len() == 3).await;
     assert_eq!(*given.lock().unwrap(), [None, Some("1".into()), Some("2".into())]);
 }
 
 async fn an_awaited_checkpoint_is_kept_and_readable(world: World) {
     let node = world.builder("a").join().await.unwrap();
     let saved = Arc::new(tokio::sync::Notify::new());
-    let handler = tenure_pool::run({
-        let saved = saved.clone();
-        move |job: Job| {
-            let saved = saved.clone();
-            async move {
-                job.checkpoint("kept").await?;
-                saved.notify_one();
-                job.cancelled().await;
-                Ok(())
-            }
-        }
+    let handler = handler_with(saved.clone(), |saved, job| async move {
+        job.checkpoint("kept").await?;
+        saved.notify_one();
+        job.cancelled().await;
+        Ok(())
     });
     node.add_worker(handler).await.unwrap();
     assert!(node.inspect().checkpoint_of("key").await.unwrap().is_none());
@@ -106,29 +93,22 @@ async fn an_awaited_checkpoint_is_kept_and_readable(world: World) {
             && world.now().duration_since(kept.at()).unwrap_or_default() < Duration::from_secs(600)
     );
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "it to go", async || node.inspect().checkpoint_of("key").await.unwrap().is_none())
-        .await;
+    until("it to go", async || node.inspect().checkpoint_of("key").await.unwrap().is_none()).await;
 }
 
 async fn a_checkpoint_that_is_too_long_is_refused_at_once(world: World) {
     let settings = Settings { checkpoint_max: 4, worker_ttl: world.ttl(), ..Settings::default() };
     let node = world.builder("a").settings(settings).join().await.unwrap();
     let refused = Arc::new(Mutex::new(None));
-    let handler = tenure_pool::run({
-        let refused = refused.clone();
-        move |job: Job| {
-            let refused = refused.clone();
-            async move {
-                let error = job.checkpoint("fives").await;
-                *refused.lock().unwrap() = Some(error);
-                job.cancelled().await;
-                Ok(())
-            }
-        }
+    let handler = handler_with(refused.clone(), |refused, job| async move {
+        let error = job.checkpoint("fives").await;
+        *refused.lock().unwrap() = Some(error);
+        job.cancelled().await;
+        Ok(())
     });
     node.add_worker(handler).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();
-    eventually(PATIENCE, "its answer", async || refused.lock().unwrap().is_some()).await;
+    until("its answer", async || refused.lock().unwrap().is_some()).await;
     let error = Err(NotSaved::TooLong { len: 5, max: 4 });
     assert_eq!(*refused.lock().unwrap(), Some(error));
 }
@@ -140,7 +120,7 @@ async fn the_next_job_of_a_key_gets_none(world: World) {
     for _ in 0..2 {
         node.dispatch(("key", "")).await.unwrap();
         world.stop(&node, "key").await;
-        eventually(PATIENCE, "it to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
+        until("it to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
         assert!(node.inspect().checkpoint_of("key").await.unwrap().is_none());
     }
     assert_eq!(*given.lock().unwrap(), [None, None]);
@@ -173,9 +153,9 @@ async fn a_value_survives_a_move(world: World) {
     let (a, b) = (world.builder("a").join().await.unwrap(), world.builder("b").join().await.unwrap());
     a.add_worker(handler()).await.unwrap();
     a.dispatch(("key", "")).await.unwrap();
-    eventually(PATIENCE, "its first page", async || pages.lock().unwrap().len() == 1).await;
+    until("its first page", async || pages.lock().unwrap().len() == 1).await;
     b.add_worker(handler()).await.unwrap();
     assert!(a.close().await.unwrap().complete);
-    eventually(PATIENCE, "its second page", async || pages.lock().unwrap().len() == 2).await;
+    until("its second page", async || pages.lock().unwrap().len() == 2).await;
     assert_eq!(*pages.lock().unwrap(), [0, 1]);
 }

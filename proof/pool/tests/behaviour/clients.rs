@@ -8,10 +8,10 @@ use tenure_pool::{
     BoxError, Client, DispatchError, Error, JobSpec, JobState, MemoryStore, Node, Plan, RestartPolicy,
     Settings, Tick,
 };
-use tenure_testing::{Proxy, eventually};
+use tenure_testing::Proxy;
 
 use crate::recorder::Act;
-use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores, workers_on};
+use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_client_may_have_no_worker_and_may_not_shut_the_pool_down,
@@ -42,14 +42,12 @@ async fn a_client_may_have_no_worker_and_may_not_shut_the_pool_down(world: World
 
 async fn a_client_does_with_jobs_whatever_a_full_node_does(world: World) {
     let (a, client) = (world.node_with("a", 2).await, client(&world).await);
-    let keys = world.dispatch(&client, 20).await;
-    world.placed(&client, &keys).await;
+    world.dispatch_placed(&client, 20).await;
     client.notify("job-0", "hello").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes("job-0") == ["hello"]).await;
+    until("the notification", async || world.recorder.notes("job-0") == ["hello"]).await;
     assert_eq!(client.inspect().payload("job-0").await.unwrap().unwrap(), "payload of job-0");
     world.stop(&client, "job-1").await;
-    eventually(PATIENCE, "the job to be gone", async || client.inspect().jobs().await.unwrap().len() == 19)
-        .await;
+    until("the job to be gone", async || client.inspect().jobs().await.unwrap().len() == 19).await;
     assert_eq!(workers_on(&a).await.len(), 2);
     world.assert_clean();
 }
@@ -112,15 +110,12 @@ async fn a_client_sees_what_is_parked_and_has_it_tried_again(world: World) {
     let client = world.builder("client").settings(settings).client_only().join().await.unwrap();
     let failing = a.add_worker(world.recorder.acting(|_| Act::Fail("as it was told"))).await.unwrap();
     client.submit(("key", "")).restart(RestartPolicy::OnFailure).await.unwrap();
-    eventually(PATIENCE, "the job to be parked", async || {
-        client.inspect().parked().await.unwrap().len() == 1
-    })
-    .await;
+    until("the job to be parked", async || client.inspect().parked().await.unwrap().len() == 1).await;
     assert_eq!(client.inspect().parked_page(None, 10).await.unwrap().items[0].error, "as it was told");
     failing.drain().await.unwrap();
     world.add_worker(&a).await;
     client.operate().unpark("key").await.unwrap();
-    eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
+    until("the job to run", async || world.recorder.is_running("key")).await;
     assert_eq!(client.inspect().parked().await.unwrap(), []);
 }
 
@@ -135,7 +130,7 @@ async fn a_client_plans_and_gets_ticks(world: World) {
     }
     let planner = |_: Tick| async { Ok::<_, BoxError>(Plan::exactly([JobSpec::new("planned", "")])) };
     let schedule = client.schedule("plan", planner, SHORT).await.unwrap();
-    eventually(PATIENCE, "the planned job", async || world.recorder.is_running("planned")).await;
+    until("the planned job", async || world.recorder.is_running("planned")).await;
     schedule.end().await.unwrap();
     ticker.stop().await.unwrap();
 }
@@ -172,8 +167,7 @@ async fn two_pools_in_one_process_know_nothing_of_each_other(world: World) {
         (10, 2)
     );
     other.stop_job("job-0").await.unwrap();
-    eventually(PATIENCE, "the other's job to end", async || other.inspect().jobs().await.unwrap().len() == 1)
-        .await;
+    until("the other's job to end", async || other.inspect().jobs().await.unwrap().len() == 1).await;
     assert!(other.operate().shutdown().await.unwrap().complete);
     let holders = world.placed(&a, &keys).await;
     assert_eq!(holders.len(), 10);
@@ -197,26 +191,4 @@ async fn a_client_lists_jobs_without_their_payloads() {
     assert!(received < 5 * PAYLOAD as u64, "{received} bytes");
     assert_eq!(client.inspect().payload("job-1").await.unwrap().unwrap().len(), PAYLOAD);
     assert!(proxy.counts().to_client >= received + PAYLOAD as u64, "the count sees what it should");
-}
-
-/// The names of the threads of this process: the system keeps 15 bytes of each.
-#[cfg(target_os = "linux")]
-fn threads() -> BTreeSet<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    // A thread may have ended meanwhile.
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    names.map(|name| name.trim_end().to_owned()).collect()
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn only_a_node_that_may_have_workers_has_an_engine_thread() {
-    let store = MemoryStore::new();
-    let builder = |name| Node::builder(POOL, store.clone()).name(name).assume_fresh(true);
-    let full = builder("own").join().await.unwrap();
-    let client = builder("guest").client_only().join().await.unwrap();
-    let engines = threads();
-    assert!(engines.contains("engine own"), "{engines:?}");
-    assert!(!engines.contains("engine guest"), "{engines:?}");
-    drop((full, client));
 }

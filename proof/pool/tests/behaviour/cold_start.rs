@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tenure_pool::{JobSpec, Node};
-use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, World, on_both_stores, workers_on};
+use crate::world::{World, on_both_stores, until, workers_on};
 
 on_both_stores!(
     jobs_that_wait_for_a_fleet_are_placed_once,
@@ -58,7 +57,7 @@ async fn shared_out(
     keys: &[String],
     times: usize,
 ) -> BTreeSet<usize> {
-    eventually(PATIENCE, "each node to have its share", async || {
+    until("each node to have its share", async || {
         let holders = world.holders(client).await;
         let at = async |node: &Node| {
             let own = workers_on(node).await;

@@ -3,9 +3,8 @@
 use tenure_pool::error::Obstacle;
 use tenure_pool::inspect::Verdict;
 use tenure_pool::{DispatchError, Error};
-use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, SHORT, World, moved, on_both_stores};
+use crate::world::{SHORT, World, moved, on_both_stores, until};
 
 on_both_stores!(
     a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones,
@@ -26,10 +25,9 @@ async fn on(world: &World, node: &tenure_pool::Node) -> (Vec<String>, Vec<String
 
 async fn a_cordoned_node_keeps_its_jobs_and_gets_no_new_ones(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let before = world.dispatch(&a, 40).await;
-    let held = world.placed(&a, &before).await;
+    let (_, held) = world.dispatch_placed(&a, 40).await;
     b.operate().cordon("a").await.unwrap();
-    eventually(PATIENCE, "the node to hear of it", async || {
+    until("the node to hear of it", async || {
         a.inspect().cordoned().await.unwrap() == ["a".to_owned()].into()
     })
     .await;
@@ -57,7 +55,7 @@ async fn a_cordon_outlasts_its_node(world: World) {
     a.operate().cordon("a").await.unwrap();
     a.close().await.unwrap();
     let a = world.node_with("a", 1).await;
-    eventually(PATIENCE, "two workers to be up", async || {
+    until("two workers to be up", async || {
         b.inspect().workers().await.unwrap().iter().filter(|w| w.slot.is_some()).count() == 2
     })
     .await;
@@ -74,7 +72,7 @@ async fn a_pool_whose_nodes_are_all_cordoned_says_so(world: World) {
     assert!(matches!(late, DispatchError::Deadline { obstacle: Some(Obstacle::Cordoned), .. }), "{late}");
     assert_eq!(a.inspect().explain("key").await.unwrap().verdict, Verdict::AllCordoned);
     a.operate().uncordon("a").await.unwrap();
-    eventually(PATIENCE, "the job to start", async || world.recorder.is_running("key")).await;
+    until("the job to start", async || world.recorder.is_running("key")).await;
 }
 
 async fn a_name_that_no_node_can_have_is_refused(world: World) {

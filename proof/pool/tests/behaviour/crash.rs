@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, World, held_by, moved, on_both_stores, workers_on};
+use crate::world::{World, held_by, moved, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_vanished_nodes_jobs_move_and_return_with_it,
@@ -25,18 +24,14 @@ async fn a_vanished_nodes_jobs_move_and_return_with_it(world: World) {
     let world = world.with_ttl(LONG_TTL);
     let (b, a) = (world.node_with("b", 2).await, world.node_with("a", 2).await);
     let _c = world.node_with("c", 1).await;
-    let keys = world.dispatch(&b, 100).await;
-    let before = world.placed(&b, &keys).await;
+    let (keys, before) = world.dispatch_placed(&b, 100).await;
     let mut lost: Vec<_> =
         a.inspect().workers().await.unwrap().into_iter().filter(|worker| worker.node == "a").collect();
     let ids = workers_on(&a).await;
     let crash = boottime_ns();
     a.abandon();
     a.closed().await;
-    eventually(PATIENCE, "the dead workers to be expired", async || {
-        b.inspect().workers().await.unwrap().len() == 3
-    })
-    .await;
+    until("the dead workers to be expired", async || b.inspect().workers().await.unwrap().len() == 3).await;
     let between = world.placed(&b, &keys).await;
     let orphans = held_by(&before, &ids);
     assert!(!orphans.is_empty());
@@ -95,11 +90,7 @@ async fn a_job_stopped_just_before_a_crash_stays_stopped(world: World) {
     a.abandon();
     a.closed().await;
     world.add_worker(&b).await;
-    eventually(PATIENCE, "what was not stopped to run again", async || world.recorder.running().len() == 5)
-        .await;
-    eventually(PATIENCE, "the stopped jobs to be gone", async || {
-        b.inspect().jobs().await.unwrap().len() == 5
-    })
-    .await;
+    until("what was not stopped to run again", async || world.recorder.running().len() == 5).await;
+    until("the stopped jobs to be gone", async || b.inspect().jobs().await.unwrap().len() == 5).await;
     world.assert_clean();
 }

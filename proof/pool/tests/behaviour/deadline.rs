@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tenure_pool::error::Obstacle;
 use tenure_pool::{DispatchError, Error, JobSpec, JobState, Settings, StopReason};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{PATIENCE, SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     at_the_deadline_the_caller_gets_the_ticket_and_the_job_stays,
@@ -60,7 +59,7 @@ async fn a_dispatch_cancelled_while_it_starts_is_stopped(world: World) {
     a.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
     let late = b.dispatch(("key", "")).deadline(Duration::from_secs(1)).cancel_on_deadline().await;
     assert!(matches!(late, Err(DispatchError::Cancelled { .. })), "{late:?}");
-    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
+    until("the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
 }
 
@@ -78,7 +77,7 @@ async fn a_cancel_ends_one_dispatch_and_never_its_successor(world: World) {
     let first = a.submit(("key", "")).await.unwrap();
     b.wait(&first).await.unwrap();
     b.cancel(&first).await.unwrap();
-    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
+    until("the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     assert_eq!(world.recorder.stops("key"), [StopReason::Stopped]);
     a.dispatch(("key", "")).await.unwrap();
     let gone = b.cancel(&first).await;
@@ -117,7 +116,7 @@ async fn a_deadline_may_be_longer_than_a_dispatch_is_honoured(world: World) {
     };
     let node = world.builder("a").settings(settings).join().await.unwrap();
     let waiter = tokio::spawn(node.dispatch(("key", "")).deadline(PATIENCE).into_future());
-    eventually(PATIENCE, "the job to be old", async || {
+    until("the job to be old", async || {
         let job = node.inspect().job("key").await.unwrap();
         job.is_some_and(|job| world.now().duration_since(job.created).is_ok_and(|age| age > honoured * 2))
     })

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tenure_pool::Client;
 use tenure_testing::tls::Authority;
-use tenure_testing::{Cluster, RedisServer, Sentinels, eventually};
+use tenure_testing::{Cluster, RedisServer, Sentinels};
 
 use crate::server_loss::{TTL, all_runs_on_after};
-use crate::world::{PATIENCE, POOL, World, moved};
+use crate::world::{POOL, World, moved, until};
 
 /// A job's whole life: dispatched, notified, moved by a drain and by a closing node, stopped. Then the pool ends.
 async fn lives_a_whole_life(world: World) {
@@ -15,19 +15,16 @@ async fn lives_a_whole_life(world: World) {
     let keys = world.dispatch(&b, 20).await;
     let placed = world.placed(&a, &keys).await;
     b.notify(&*keys[0], "hello").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
+    until("the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
 
     let second = world.add_worker(&b).await;
     let spread = world.placed(&b, &keys).await;
     assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
-    eventually(PATIENCE, "the drained worker to be gone", async || {
-        a.inspect().workers().await.unwrap().len() == 1
-    })
-    .await;
+    until("the drained worker to be gone", async || a.inspect().workers().await.unwrap().len() == 1).await;
 
     world.stop(&b, &keys[0]).await;
-    eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(&keys[0])).await;
+    until("the stopped job to end", async || !world.recorder.is_running(&keys[0])).await;
     let report = a.operate().shutdown().await.unwrap();
     assert!(report.complete, "{report:?}");
     // A leaving node deletes its stream, and the other node may not have done so yet.
@@ -88,10 +85,7 @@ async fn a_pool_follows_a_fail_over_to_a_replica_that_lags() {
     world.dispatch_one(&b, "forgotten").await;
     let stopped = keys.remove(0);
     world.stop(&b, &stopped).await;
-    eventually(PATIENCE, "the stopped job to go", async || {
-        b.inspect().job(stopped.as_str()).await.unwrap().is_none()
-    })
-    .await;
+    until("the stopped job to go", async || b.inspect().job(stopped.as_str()).await.unwrap().is_none()).await;
     keys.push("forgotten".to_owned());
     let before = world.placed(&a, &keys).await;
     let old = sentinels.kill_master().await.unwrap();

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tenure_pool::{DispatchError, JobState, Settings};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{SHORT, World, beside, on_both_stores, until};
 
 on_both_stores!(
     one_of_many_callers_wins_a_key,
@@ -20,6 +19,7 @@ on_both_stores!(
     a_dispatch_that_nobody_runs_waits_and_stays_accepted,
     a_dropped_dispatch_is_still_run,
     a_key_is_any_bytes,
+    granted_jobs_run_and_stop,
 );
 
 async fn one_of_many_callers_wins_a_key(world: World) {
@@ -44,8 +44,8 @@ async fn the_bound_of_queued_jobs_is_exact(world: World) {
     assert!(refused.iter().all(|answer| matches!(answer, Err(DispatchError::PoolFull))), "{refused:?}");
     assert_eq!(nodes[0].inspect().jobs().await.unwrap().len(), 7);
     world.add_worker(&nodes[0]).await;
-    eventually(PATIENCE, "what was accepted to run", async || world.recorder.running().len() == 7).await;
-    nodes[1].dispatch(("one more", "")).await.unwrap();
+    until("what was accepted to run", async || world.recorder.running().len() == 7).await;
+    until("the pool to hear of the starts", async || nodes[1].dispatch(("one more", "")).await.is_ok()).await;
 }
 
 async fn a_job_is_waited_for_on_another_node(world: World) {
@@ -66,14 +66,8 @@ async fn a_job_is_waited_for_on_another_node(world: World) {
 async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let ticket = a.submit(("handed in", "")).await.unwrap();
-    let answer = tokio::spawn({
-        let a = a.clone();
-        async move { a.dispatch(("waited for", "")).await }
-    });
-    eventually(PATIENCE, "the job to be accepted", async || {
-        a.inspect().job("waited for").await.unwrap().is_some()
-    })
-    .await;
+    let answer = beside(&a, |a| async move { a.dispatch(("waited for", "")).await });
+    until("the job to be accepted", async || a.inspect().job("waited for").await.unwrap().is_some()).await;
     b.add_worker(world.recorder.acting(|_| Act::Fail("no such tenant"))).await.unwrap();
     let own = answer.await.unwrap();
     assert!(matches!(&own, Err(DispatchError::StartFailed(text)) if text == "no such tenant"), "{own:?}");
@@ -85,10 +79,7 @@ async fn a_start_error_reaches_a_dispatcher_on_another_node(world: World) {
 async fn a_job_stopped_before_anyone_began_it_tells_its_waiter(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let ticket = a.submit(("key", "")).await.unwrap();
-    let waiter = tokio::spawn({
-        let a = a.clone();
-        async move { a.wait(&ticket).await }
-    });
+    let waiter = beside(&a, |a| async move { a.wait(&ticket).await });
     b.stop_job("key").await.unwrap();
     let answer = waiter.await.unwrap();
     assert!(matches!(answer, Err(DispatchError::Stopped | DispatchError::Ended)), "{answer:?}");
@@ -138,16 +129,12 @@ async fn a_dispatch_that_nobody_runs_waits_and_stays_accepted(world: World) {
 async fn a_dropped_dispatch_is_still_run(world: World) {
     let settings = Settings { worker_ttl: world.ttl(), join_settle: SHORT, ..Settings::default() };
     let node = world.builder("a").settings(settings).join().await.unwrap();
-    let call = tokio::spawn({
-        let node = node.clone();
-        async move { node.dispatch(("key", "")).await }
-    });
-    eventually(PATIENCE, "it to be accepted", async || node.inspect().job("key").await.unwrap().is_some())
-        .await;
+    let call = beside(&node, |node| async move { node.dispatch(("key", "")).await });
+    until("it to be accepted", async || node.inspect().job("key").await.unwrap().is_some()).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     world.add_worker(&node).await;
-    eventually(PATIENCE, "it to run", async || world.recorder.is_running("key")).await;
+    until("it to run", async || world.recorder.is_running("key")).await;
     assert!(matches!(node.dispatch(("key", "")).await, Err(DispatchError::JobExists { .. })));
 }
 
@@ -162,9 +149,26 @@ async fn a_key_is_any_bytes(world: World) {
     assert_eq!(a.inspect().jobs().await.unwrap().len(), keys.len());
     world.add_worker(&b).await;
     assert!(a.close().await.unwrap().complete);
-    eventually(PATIENCE, "all to run on", async || world.holders(&b).await.len() == keys.len()).await;
+    until("all to run on", async || world.holders(&b).await.len() == keys.len()).await;
     for key in keys {
         b.stop_job(key).await.unwrap();
     }
-    eventually(PATIENCE, "all to be gone", async || b.inspect().jobs().await.unwrap().is_empty()).await;
+    until("all to be gone", async || b.inspect().jobs().await.unwrap().is_empty()).await;
+}
+
+async fn granted_jobs_run_and_stop(world: World) {
+    let settings = Settings { grant_max: 4_096, worker_ttl: world.ttl(), ..Settings::default() };
+    let node = world.builder("a").settings(settings).join().await.unwrap();
+    world.add_worker(&node).await;
+    until("it to know the ring", async || node.guess("job-0").unwrap().is_some()).await;
+    let keys: Vec<_> = (0..20).map(|i| format!("job-{i}")).collect();
+    for key in &keys {
+        node.dispatch((key.as_str(), "")).await.unwrap();
+    }
+    assert_eq!(node.inspect().figures().await.unwrap().queued, 0, "each start is noted");
+    for key in &keys {
+        assert_eq!(world.recorder.starts_of(key), 1);
+        node.stop_job(key.as_str()).until_stopped().await.unwrap();
+    }
+    assert_eq!(node.inspect().figures().await.unwrap().jobs, 0);
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tenure_pool::JobState;
 use tenure_pool::inspect::{AwaitedWorker, Explanation, PoolShutdown, Verdict};
-use tenure_testing::eventually;
 
 use crate::recorder::{Act, SlowEnd};
 use crate::server_loss::TTL;
-use crate::world::{PATIENCE, World, on_both_stores, workers_on};
+use crate::world::{PATIENCE, World, beside, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_pool_that_opens_names_the_worker_it_waits_for,
@@ -31,15 +30,14 @@ async fn a_pool_that_opens_names_the_worker_it_waits_for(world: World) {
         let awaited = explained.opening.iter().flat_map(|opening| &opening.awaited);
         awaited.map(|AwaitedWorker { worker, node, .. }| (worker.0, node.clone())).collect::<Vec<_>>()
     };
-    let explained = eventually(PATIENCE, "the dead worker to be named", async || {
+    let explained = until("the dead worker to be named", async || {
         let explained = seen.explain("key").await.unwrap();
         (awaits(&explained) == [(dead[0], "a".to_owned())]).then_some(explained)
     })
     .await;
     let named = format!("\n  before the pool opens, it waits for the report of worker {} (node a)", dead[0]);
     assert!(explained.to_string().contains(&named), "{explained}");
-    eventually(PATIENCE, "the pool to open", async || seen.explain("key").await.unwrap().opening.is_none())
-        .await;
+    until("the pool to open", async || seen.explain("key").await.unwrap().opening.is_none()).await;
 }
 
 async fn a_shutdown_names_who_asked_and_the_time_that_is_left(world: World) {
@@ -52,26 +50,20 @@ async fn a_shutdown_names_who_asked_and_the_time_that_is_left(world: World) {
     a.submit(("waits", "")).await.unwrap();
     let seen = world.inspector().await;
     let shutdown = async |key: &str, wanted: &dyn Fn(&PoolShutdown) -> bool| {
-        eventually(PATIENCE, "the shutdown to be named", async || {
+        until("the shutdown to be named", async || {
             let explained = seen.explain(key).await.unwrap();
             explained.shutdown.as_ref().is_some_and(wanted).then_some(explained)
         })
         .await
     };
-    let ends = tokio::spawn({
-        let a = a.clone();
-        async move { a.operate().shutdown().closing(PATIENCE).await }
-    });
+    let ends = beside(&a, |a| async move { a.operate().shutdown().closing(PATIENCE).await });
     for key in ["runs", "waits"] {
         let explained = shutdown(key, &|shutdown| shutdown.by == "a").await;
         let left = explained.shutdown.as_ref().and_then(|shutdown| shutdown.left).unwrap();
         assert!(left > Duration::ZERO && left <= PATIENCE, "{explained}");
         assert!(explained.to_string().contains("accepted jobs may begin for "), "{explained}");
     }
-    let drops = tokio::spawn({
-        let b = b.clone();
-        async move { b.operate().shutdown().drop_queued().await }
-    });
+    let drops = beside(&b, |b| async move { b.operate().shutdown().drop_queued().await });
     let explained = shutdown("runs", &|shutdown| shutdown.left.is_none()).await;
     assert_eq!((explained.verdict.clone(), explained.state), (Verdict::Dropped, Some(JobState::Running)));
     let asked = "\n  node b asked for the shutdown of the pool: every job ends";
@@ -89,14 +81,11 @@ async fn a_job_of_a_node_that_closes_says_so(world: World) {
     let end = slow.clone();
     a.add_worker(world.recorder.acting(move |_| Act::EndWhenTold(end.clone()))).await.unwrap();
     a.dispatch(("runs", "")).await.unwrap();
-    let closes = tokio::spawn({
-        let a = a.clone();
-        async move { a.close().await }
-    });
+    let closes = beside(&a, |a| async move { a.close().await });
     slow.asked.notified().await;
     b.submit(("waits", "")).await.unwrap();
     for (key, verdict) in [("runs", Verdict::Leaving), ("waits", Verdict::AllLeaving { workers: 1 })] {
-        eventually(PATIENCE, "the end of the node to be named", async || {
+        until("the end of the node to be named", async || {
             b.inspect().explain(key).await.unwrap().verdict == verdict
         })
         .await;

@@ -12,11 +12,10 @@ use tenure_pool::{
     BoxError, DispatchError, Job, JobHandler, JobState, Node, NodeBuilder, Settings, Start, StopReason,
 };
 use tenure_protocol::model::id::JobKey;
-use tenure_testing::eventually;
 
 use crate::one_thread::OneThread;
 use crate::recorder::{Act, Recorder, Release};
-use crate::world::{PATIENCE, SHORT, World, held_by, on_both_stores, workers_on};
+use crate::world::{SHORT, World, held_by, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_start_that_hangs_delays_no_other_key,
@@ -44,9 +43,9 @@ const TTL: Duration = Duration::from_secs(4);
 async fn assert_at_ease(world: &World, node: &Node, key: &str) {
     world.dispatch_one(node, key).await;
     node.notify(key, "hello").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes(key) == ["hello"]).await;
+    until("the notification", async || world.recorder.notes(key) == ["hello"]).await;
     world.stop(node, key).await;
-    eventually(PATIENCE, "the stop", async || !world.recorder.is_running(key)).await;
+    until("the stop", async || !world.recorder.is_running(key)).await;
 }
 
 /// A handler that does this with one key, and runs the others.
@@ -64,13 +63,12 @@ async fn a_start_that_hangs_delays_no_other_key(world: World) {
     let node = impatient(world.builder("a")).start_permits(2).join().await.unwrap();
     acting(&world, &node, "hangs", Act::HangStart).await;
     node.submit(("hangs", "")).await.unwrap();
-    eventually(PATIENCE, "the start to hang", async || world.recorder.is_running("hangs")).await;
+    until("the start to hang", async || world.recorder.is_running("hangs")).await;
     assert_at_ease(&world, &node, "other").await;
     // Cancelled, aborted, given back, and retried.
-    eventually(PATIENCE, "the start to be tried again", async || world.recorder.starts_of("hangs") > 1).await;
+    until("the start to be tried again", async || world.recorder.starts_of("hangs") > 1).await;
     world.stop(&node, "hangs").await;
-    eventually(PATIENCE, "the hung job to go", async || node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("the hung job to go", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     world.assert_clean_at_end();
 }
 
@@ -79,7 +77,7 @@ async fn a_slow_start_delays_no_other_start_stop_or_notification(world: World) {
     let told = Arc::new(tokio::sync::Notify::new());
     acting(&world, &node, "slow", Act::StartWhenTold(told.clone())).await;
     let slow = node.submit(("slow", "")).await.unwrap();
-    eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("slow")).await;
+    until("the start to be under way", async || world.recorder.is_running("slow")).await;
     for i in 0..20 {
         assert_at_ease(&world, &node, &format!("other-{i}")).await;
     }
@@ -87,7 +85,7 @@ async fn a_slow_start_delays_no_other_start_stop_or_notification(world: World) {
     node.wait(&slow).await.unwrap();
     assert_eq!(world.recorder.starts_of("slow"), 1, "it was under way all the time");
     node.notify("slow", "hello").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes("slow") == ["hello"]).await;
+    until("the notification", async || world.recorder.notes("slow") == ["hello"]).await;
     world.assert_clean();
 }
 
@@ -98,9 +96,8 @@ async fn a_stop_that_hangs_delays_no_other_key(world: World) {
     world.stop(&node, "hangs").await;
     assert_eq!(node.inspect().job("hangs").await.unwrap().unwrap().state, JobState::Stopping);
     assert_at_ease(&world, &node, "other").await;
-    eventually(PATIENCE, "the hung stop to be aborted", async || !world.recorder.is_running("hangs")).await;
-    eventually(PATIENCE, "the hung job to go", async || node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("the hung stop to be aborted", async || !world.recorder.is_running("hangs")).await;
+    until("the hung job to go", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     world.assert_clean_at_end();
 }
 
@@ -136,7 +133,7 @@ async fn a_notification_that_panics_costs_only_itself(world: World) {
         for body in ["before", "panic", "after"] {
             node.notify(key, body).await.unwrap();
         }
-        eventually(PATIENCE, "what follows", async || world.recorder.notes(key) == ["before", "after"]).await;
+        until("what follows", async || world.recorder.notes(key) == ["before", "after"]).await;
     }
     assert_at_ease(&world, &node, "other").await;
     for key in ["runs", "does nothing"] {
@@ -150,7 +147,7 @@ async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
     let told = Arc::new(tokio::sync::Notify::new());
     acting(&world, &node, "key", Act::StartWhenTold(told.clone())).await;
     let submitted = node.submit(("key", "")).await.unwrap();
-    eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
+    until("the start to be under way", async || world.recorder.is_running("key")).await;
     // All of them wait when the job has started, so they are delivered together.
     for body in ["before", "refuse", "panic", "refuse", "after"] {
         node.notify("key", body).await.unwrap();
@@ -159,13 +156,13 @@ async fn a_refused_notification_counts_and_the_rest_is_heard(world: World) {
     node.wait(&submitted).await.unwrap();
     node.notify("key", "last").await.unwrap();
     let heard = ["before", "refuse", "refuse", "after", "last"];
-    eventually(PATIENCE, "what follows", async || {
+    until("what follows", async || {
         let notes = world.recorder.notes("key");
         if notes.len() >= heard.len() { Ok(()) } else { Err(notes) }
     })
     .await;
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "the job to end", async || node.inspect().jobs().await.unwrap().is_empty()).await;
+    until("the job to end", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     assert_eq!(world.recorder.notes("key"), heard, "each once, in their order");
     assert_eq!(world.recorder.starts_of("key"), 1);
 }
@@ -174,8 +171,7 @@ async fn a_body_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     let node = world.node("a").await;
     acting(&world, &node, "panics", Act::Body(|_| async { panic!("as it was told") }.boxed())).await;
     node.dispatch(("panics", "")).await.unwrap();
-    eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     assert_at_ease(&world, &node, "other").await;
     assert_eq!(world.recorder.starts_of("panics"), 1);
 }
@@ -229,8 +225,7 @@ async fn a_stop_that_panics_ends_its_job_and_its_worker_lives(world: World) {
     node.add_worker(Rigged { others: world.recorder.clone() }).await.unwrap();
     node.dispatch(("panics in stop", "")).await.unwrap();
     node.stop_job("panics in stop").await.unwrap();
-    eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     assert_at_ease(&world, &node, "other").await;
 }
 
@@ -240,8 +235,7 @@ async fn a_future_that_panics_when_it_is_dropped_hurts_only_its_key(world: World
     node.dispatch(("panics when dropped", "")).await.unwrap();
     node.dispatch(("panics when aborted", "")).await.unwrap();
     node.stop_job("panics when aborted").await.unwrap();
-    eventually(PATIENCE, "the jobs to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("the jobs to be gone", async || node.inspect().jobs().await.unwrap().is_empty()).await;
     assert_at_ease(&world, &node, "other").await;
 }
 
@@ -251,8 +245,7 @@ async fn a_refused_job_goes_to_the_next_worker_with_its_payload(world: World) {
     let build = |name| world.builder(name).settings(settings.clone());
     let (a, b) = (build("a").join().await.unwrap(), build("b").join().await.unwrap());
     let refusing = a.add_worker(world.recorder.acting(|_| Act::Refuse(SHORT))).await.unwrap();
-    eventually(PATIENCE, "the first to be up", async || refusing.info().is_some_and(|i| i.slot.is_some()))
-        .await;
+    until("the first to be up", async || refusing.info().is_some_and(|i| i.slot.is_some())).await;
     world.add_worker(&b).await;
     for i in 0..10 {
         world.dispatch_one(&a, &format!("job-{i}")).await;
@@ -298,8 +291,7 @@ async fn a_job_that_ends_by_itself_is_gone(world: World) {
     node.add_worker(handler).await.unwrap();
     for key in ["ends", "cancels itself"] {
         node.dispatch((key, "")).await.unwrap();
-        eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
-            .await;
+        until("the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty()).await;
         assert_eq!(world.recorder.starts_of(key), 1);
     }
     assert_at_ease(&world, &node, "other").await;
@@ -312,7 +304,7 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
     let release = Release(released.clone());
     acting(&world, &node, "blocks", Act::Block(released)).await;
     let blocked = node.submit(("blocks", "")).await.unwrap();
-    eventually(PATIENCE, "the thread to be blocked", async || world.recorder.is_running("blocks")).await;
+    until("the thread to be blocked", async || world.recorder.is_running("blocks")).await;
     let beats = node.inspect().workers().await.unwrap()[0].id;
     let since = tokio::time::Instant::now();
     let mut rounds = 0;
@@ -325,7 +317,7 @@ async fn a_handler_that_blocks_its_thread_hurts_only_its_key(world: World) {
     node.wait(&blocked).await.unwrap();
     assert_eq!(world.recorder.starts_of("blocks"), 1);
     world.stop(&node, "blocks").await;
-    eventually(PATIENCE, "the job to end", async || node.inspect().jobs().await.unwrap().is_empty()).await;
+    until("the job to end", async || node.inspect().jobs().await.unwrap().is_empty()).await;
 }
 
 /// Runs jobs as usual, but keeps its thread after the notification `block`.
@@ -358,18 +350,17 @@ async fn a_handler_that_blocks_the_only_thread_costs_no_lease(world: World) {
     let release = Release(released.clone());
     let a = home.runtime.spawn(world.builder("a").join()).await.unwrap().unwrap();
     a.add_worker(BlocksWhenTold { others: world.recorder.clone(), released }).await.unwrap();
-    eventually(PATIENCE, "its worker to be up", async || {
+    until("its worker to be up", async || {
         a.inspect().workers().await.unwrap().iter().all(|w| w.slot.is_some())
     })
     .await;
     let b = world.node_with("b", 1).await;
-    let keys = world.dispatch(&b, 20).await;
-    let before = world.placed(&b, &keys).await;
+    let (keys, before) = world.dispatch_placed(&b, 20).await;
     let (on_a, on_b) = (held_by(&before, &workers_on(&a).await), held_by(&before, &workers_on(&b).await));
     let [blocks, waits, ..] = &on_a[..] else { panic!("{on_a:?}") };
 
     b.notify(blocks.as_str(), "block").await.unwrap();
-    eventually(PATIENCE, "the job to be named", async || {
+    until("the job to be named", async || {
         let blocked = a.health().blocked_jobs;
         if blocked.iter().any(|job| job.key.to_string() == *blocks) { Ok(()) } else { Err(blocked) }
     })
@@ -380,10 +371,7 @@ async fn a_handler_that_blocks_the_only_thread_costs_no_lease(world: World) {
     while since.elapsed() < TTL * 2 {
         heard.push(format!("round {}", heard.len()));
         b.notify(on_b[0].as_str(), heard[heard.len() - 1].clone()).await.unwrap();
-        eventually(PATIENCE, "the other node's job to hear", async || {
-            world.recorder.notes(&on_b[0]) == heard
-        })
-        .await;
+        until("the other node's job to hear", async || world.recorder.notes(&on_b[0]) == heard).await;
         let health = a.health();
         assert!(health.is_healthy() && health.engine_idle < TTL, "{health:?}");
         assert_eq!(world.holders(&b).await, before, "nothing moves");
@@ -391,8 +379,8 @@ async fn a_handler_that_blocks_the_only_thread_costs_no_lease(world: World) {
     assert_eq!(world.recorder.notes(waits), Vec::<String>::new(), "its thread is blocked");
 
     drop(release);
-    eventually(PATIENCE, "what was said meanwhile", async || world.recorder.notes(waits) == ["hello"]).await;
-    eventually(PATIENCE, "no job to be named", async || a.health().blocked_jobs.is_empty()).await;
+    until("what was said meanwhile", async || world.recorder.notes(waits) == ["hello"]).await;
+    until("no job to be named", async || a.health().blocked_jobs.is_empty()).await;
     for key in &keys {
         assert_eq!(world.recorder.starts_of(key), 1, "{key}");
     }
@@ -407,7 +395,7 @@ async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) 
     acting(&world, &a, "stays", Act::Block(released)).await;
     for key in ["stays", "goes"] {
         a.submit((key, "")).await.unwrap();
-        eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
+        until("the job to run", async || world.recorder.is_running(key)).await;
     }
     world.add_worker(&b).await;
     // Long enough for the node to give up the abort, and for two leases.
@@ -419,13 +407,13 @@ async fn a_handler_that_will_not_end_keeps_its_job_and_its_worker(world: World) 
         a.inspect().workers().await.unwrap().iter().any(|worker| worker.node == "a"),
         "its worker has kept its lease"
     );
-    eventually(PATIENCE, "the other job to have moved", async || {
+    until("the other job to have moved", async || {
         let (job, own) = (b.inspect().job("goes").await.unwrap(), workers_on(&b).await);
         job.and_then(|job| job.owner).is_some_and(|owner| own.contains(&owner.0))
     })
     .await;
     drop(release);
     assert!(a.close().await.unwrap().complete);
-    eventually(PATIENCE, "the job to move", async || world.recorder.starts_of("stays") == 2).await;
+    until("the job to move", async || world.recorder.starts_of("stays") == 2).await;
     world.assert_clean();
 }

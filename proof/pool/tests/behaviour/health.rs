@@ -9,11 +9,10 @@ use metrics::{Counter, CounterFn};
 use tenure_pool::health::Unhealthy;
 use tenure_pool::inspect::PoolPhase;
 use tenure_pool::{Client, Health, Node};
-use tenure_testing::eventually;
 
 use crate::metering::OfNotifications;
 use crate::recorder::{Act, Release};
-use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, workers_on};
+use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_node_says_that_another_has_its_name,
@@ -27,7 +26,7 @@ on_both_stores!(
 );
 
 async fn healthy(node: &Node) -> Health {
-    eventually(PATIENCE, "the node to be healthy", async || {
+    until("the node to be healthy", async || {
         let health = node.health();
         if health.is_healthy() && health.store.answered.is_some() { Ok(health) } else { Err(health) }
     })
@@ -36,7 +35,7 @@ async fn healthy(node: &Node) -> Health {
 
 /// Waits until the node names this reason.
 async fn names(node: &Node, what: impl Fn(&Unhealthy) -> bool) -> Health {
-    eventually(PATIENCE, "the node to name its trouble", async || {
+    until("the node to name its trouble", async || {
         let health = node.health();
         if health.reasons.iter().any(&what) { Ok(health) } else { Err(health) }
     })
@@ -45,9 +44,8 @@ async fn names(node: &Node, what: impl Fn(&Unhealthy) -> bool) -> Health {
 
 async fn a_node_at_work_is_healthy_and_one_that_has_left_is_too(world: World) {
     let node = world.node_with("a", 2).await;
-    let keys = world.dispatch(&node, 10).await;
-    world.placed(&node, &keys).await;
-    let health = eventually(PATIENCE, "all jobs to be counted", async || {
+    world.dispatch_placed(&node, 10).await;
+    let health = until("all jobs to be counted", async || {
         let health = healthy(&node).await;
         let held: usize = health.workers.iter().map(|worker| worker.jobs).sum();
         if held == 10 { Ok(health) } else { Err(health) }
@@ -69,8 +67,7 @@ async fn a_node_at_work_is_healthy_and_one_that_has_left_is_too(world: World) {
 
 async fn a_node_without_its_store_names_the_store_then_its_workers(world: World) {
     let world = world.with_ttl(Duration::from_secs(1));
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     healthy(&node).await;
     world.cut_off();
     let health = names(&node, |reason| matches!(reason, Unhealthy::Store(_))).await;
@@ -90,10 +87,7 @@ async fn every_node_knows_how_many_jobs_wait(world: World) {
     }
     let waits = async |jobs| {
         for node in [&a, &b] {
-            eventually(PATIENCE, "the node to hear how many wait", async || {
-                node.health().queued == Some(jobs)
-            })
-            .await;
+            until("the node to hear how many wait", async || node.health().queued == Some(jobs)).await;
         }
     };
     waits(3).await;
@@ -128,15 +122,14 @@ async fn a_handler_that_does_not_end_is_named(world: World) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_reports_a_full_server_keeps_its_jobs_and_goes_on() {
     let world = World::on_redis().with_ttl(Duration::from_secs(2));
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "runs").await;
+    let node = world.node_running("a", "runs").await;
     let memory = |bytes: &str| {
         redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes).query::<()>(&mut world.client()).unwrap();
     };
     memory("1");
     world.history().submitted("waits");
     let waits = tokio::spawn(node.dispatch(("waits", "")).deadline(2 * PATIENCE).into_future());
-    let health = eventually(PATIENCE, "the node to name the step and its cause", async || {
+    let health = until("the node to name the step and its cause", async || {
         let health = names(&node, |reason| matches!(reason, Unhealthy::Steps("dispatch", _))).await;
         let full = health.store.error.as_ref().is_some_and(|error| error.contains("maxmemory"));
         if full { Ok(health) } else { Err(health) }
@@ -158,7 +151,7 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
     let release = Release(halt.0.clone());
     let counting = OfNotifications(Counter::from_arc(Arc::new(halt)));
     let armed = metrics::set_default_local_recorder(&counting);
-    let still = world.node("still").await;
+    let still = world.builder("still").own_thread().join().await.unwrap();
     drop(armed);
     world.add_worker(&still).await;
     world.dispatch_one(&still, "key").await;
@@ -167,7 +160,7 @@ async fn a_node_that_stands_still_loses_its_jobs_and_comes_back(world: World) {
     // From here on its engine stands still, and its lease thread notices that.
     b.notify("key", "hello").await.unwrap();
     names(&still, |reason| matches!(reason, Unhealthy::Engine(_))).await;
-    eventually(PATIENCE, "its job to run elsewhere", async || {
+    until("its job to run elsewhere", async || {
         world.recorder.is_running("key") && world.holders(&b).await != before
     })
     .await;
@@ -204,21 +197,21 @@ async fn a_handler_that_blocks_its_thread_is_named(world: World) {
     let worker = node.add_worker(handler).await.unwrap();
     node.submit(("blocks", "")).await.unwrap();
     world.dispatch_one(&node, "other").await;
-    let blocked = eventually(PATIENCE, "the job to be named", async || {
+    let blocked = until("the job to be named", async || {
         let health = node.health();
         health.blocked_jobs.first().cloned().ok_or(health)
     })
     .await;
     assert_eq!((blocked.key.as_bytes(), Some(blocked.worker)), (&b"blocks"[..], worker.id()));
     assert!(blocked.lasted >= Duration::from_secs(1), "{blocked:?}");
-    eventually(PATIENCE, "the time to go on", async || {
+    until("the time to go on", async || {
         let health = node.health();
         assert!(health.is_healthy() && health.blocked_jobs.len() == 1, "{health:?}");
         if health.blocked_jobs[0].lasted > blocked.lasted { Ok(()) } else { Err(health) }
     })
     .await;
     drop(release);
-    eventually(PATIENCE, "no job to be named", async || node.health().blocked_jobs.is_empty()).await;
+    until("no job to be named", async || node.health().blocked_jobs.is_empty()).await;
     assert_eq!(world.recorder.starts_of("blocks"), 1);
 }
 
@@ -238,13 +231,12 @@ async fn a_node_that_cannot_hear_of_its_jobs_loses_them() {
     let half = Node::builder(POOL, client).name("half").worker_ttl(world.ttl()).join_settle(SHORT);
     let half = half.stable_after(SHORT).join().await.unwrap();
     world.add_worker(&half).await;
-    let keys = world.dispatch(&half, 10).await;
-    world.placed(&half, &keys).await;
+    let (keys, _) = world.dispatch_placed(&half, 10).await;
     world.add_worker(&b).await;
     // It renews, dispatches and routes, but receives nothing.
     client_with(&world, "half", &["-xread"]);
     names(&half, |reason| matches!(reason, Unhealthy::Reader(_))).await;
-    eventually(PATIENCE, "its jobs to run elsewhere", async || {
+    until("its jobs to run elsewhere", async || {
         let holders = world.holders(&b).await;
         let theirs = workers_on(&b).await;
         if holders.len() == 10 && holders.values().all(|held| theirs.contains(&held.owner)) {
@@ -254,7 +246,7 @@ async fn a_node_that_cannot_hear_of_its_jobs_loses_them() {
         }
     })
     .await;
-    eventually(PATIENCE, "it to stay out of the pool", async || workers_on(&half).await.is_empty()).await;
+    until("it to stay out of the pool", async || workers_on(&half).await.is_empty()).await;
     client_with(&world, "half", &["+xread"]);
     let health = healthy(&half).await;
     assert!(health.workers[0].id.is_some());
@@ -266,15 +258,12 @@ async fn a_node_says_that_another_has_its_name(world: World) {
     let world = world.with_ttl(Duration::from_secs(1));
     let one = world.node_with("twin", 1).await;
     let other = world.node_with("twin", 1).await;
-    tenure_testing::eventually(PATIENCE, "both to say it", async || {
-        one.health().namesake && other.health().namesake
-    })
-    .await;
-    tenure_testing::eventually(PATIENCE, "it to be safe", async || {
+    until("both to say it", async || one.health().namesake && other.health().namesake).await;
+    until("it to be safe", async || {
         let health = one.health();
         if health.namesake && health.is_healthy() { Ok(()) } else { Err(health.reasons) }
     })
     .await;
     other.close().await.unwrap();
-    tenure_testing::eventually(PATIENCE, "it to be over", async || !one.health().namesake).await;
+    until("it to be over", async || !one.health().namesake).await;
 }

@@ -4,11 +4,10 @@ use futures::StreamExt;
 use tenure_pool::event::{Event, EventCursor, EventKind};
 use tenure_pool::inspect::Cause;
 use tenure_pool::{Inspector, JobSpec, Node, RestartPolicy};
-use tenure_testing::eventually;
 
 use crate::parking::until_parked;
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, World, on_both_stores};
+use crate::world::{PATIENCE, POOL, World, on_both_stores, until};
 
 on_both_stores!(
     an_ordinary_life_makes_no_event,
@@ -39,15 +38,14 @@ async fn all(seen: &Inspector) -> Vec<Event> {
 /// The first event that fits, once it is there.
 pub(crate) async fn noted(seen: &Inspector, what: &str, fits: impl Fn(&Event) -> bool) -> Event {
     let find = async || all(seen).await.into_iter().find(&fits);
-    eventually(PATIENCE, what, find).await
+    until(what, find).await
 }
 
 async fn an_ordinary_life_makes_no_event(world: World) {
     let node = world.node_with("a", 2).await;
     let seen = world.inspector().await;
     noted(&seen, "the second worker", |event| event.kind == EventKind::Joined && event.text.is_empty()).await;
-    let keys = world.dispatch(&node, 40).await;
-    world.placed(&node, &keys).await;
+    let (keys, _) = world.dispatch_placed(&node, 40).await;
     for key in &keys {
         node.notify(&**key, "hello").await.unwrap();
         world.stop(&node, key).await;
@@ -102,8 +100,7 @@ async fn a_failure_and_its_end_are_noted_with_the_key(world: World) {
 
 async fn jobs_that_a_drain_moves_are_told_together(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 200).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 200).await;
     let worker = b.inspect().workers().await.unwrap().into_iter().find(|worker| worker.node == "b").unwrap();
     let seen = world.inspector().await;
     let had = a.inspect().jobs_of(&worker, None, 1_000).await.unwrap().len() as u64;
@@ -114,7 +111,7 @@ async fn jobs_that_a_drain_moves_are_told_together(world: World) {
         let moved: Vec<_> = events.filter(|event| event.why == Some(Cause::Drained)).collect();
         (moved.iter().map(|event| event.count).sum::<u64>() >= had).then_some(moved)
     };
-    let moved = eventually(PATIENCE, "all moves to be told", moved).await;
+    let moved = until("all moves to be told", moved).await;
     assert!(moved.iter().all(|event| event.worker == Some(worker.id) && !event.keys.is_empty()), "{moved:?}");
     assert!(moved.iter().any(|event| event.count > 1), "{} events of {had} moves", moved.len());
     let key = moved[0].keys[0].clone();
@@ -126,8 +123,7 @@ async fn jobs_that_a_drain_moves_are_told_together(world: World) {
 async fn a_lost_worker_is_noted_by_who_finds_it(world: World) {
     let world = world.with_ttl(crate::server_loss::TTL);
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 20).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 20).await;
     let worker = a.inspect().workers().await.unwrap().into_iter().find(|worker| worker.node == "b").unwrap();
     b.abandon();
     let seen = world.inspector().await;
@@ -145,8 +141,7 @@ async fn a_lost_worker_is_noted_by_who_finds_it(world: World) {
 
 async fn what_operators_ask_for_is_noted(world: World) {
     let node = world.node_with("a", 1).await;
-    let keys = world.dispatch(&node, 1).await;
-    world.placed(&node, &keys).await;
+    let (keys, _) = world.dispatch_placed(&node, 1).await;
     let client = world.builder("desk").client_only().join().await.unwrap();
     client.operate().park(&*keys[0], "ticket 17").await.unwrap();
     client.operate().unpark(&*keys[0]).await.unwrap();
@@ -200,7 +195,7 @@ async fn a_follower_waits_in_a_read_that_the_server_holds() {
     node.closed().await;
     tokio::select! {
         event = coming.next() => panic!("{event:?}"),
-        () = eventually(PATIENCE, "the held read alone", async || blocked(&world) == 1) => {}
+        () = until("the held read alone", async || blocked(&world) == 1) => {}
     }
     let desk = world.builder("desk").client_only().join().await.unwrap();
     desk.operate().cordon("x").await.unwrap();
@@ -274,5 +269,5 @@ async fn the_shards_of_a_pool_have_one_history(world: World) {
             events.filter(|event| event.text == "cordon of x").map(|event| event.shard).collect();
         shards.len() == 3
     };
-    eventually(PATIENCE, "all shards to say so", shards).await;
+    until("all shards to say so", shards).await;
 }

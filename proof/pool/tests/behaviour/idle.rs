@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::RedisServer;
 
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, until};
 
 const NODES: [&str; 2] = ["a", "b"];
 const WORKERS: usize = 2;
@@ -60,7 +60,7 @@ async fn schedules_that_wait_cost_one_command_a_while() {
             tickers.push(node.ticker(format!("ticker-{i}"), seldom).await.unwrap());
         }
     }
-    eventually(PATIENCE, "the first plans", async || {
+    until("the first plans", async || {
         let data = world.data().await;
         let plans = data.iter().filter(|line| line.starts_with("schedules s:"));
         let ticked = plans.filter(|line| line.split('|').nth(5) == Some("1")).count();
@@ -89,8 +89,7 @@ async fn held_jobs_cost_no_commands() {
     let world = World::on_redis();
     let (a, _b) = (world.node_with(NODES[0], WORKERS).await, world.node_with(NODES[1], WORKERS).await);
     let without = idle_commands(world.server()).await;
-    let keys = world.dispatch(&a, JOBS).await;
-    world.placed(&a, &keys).await;
+    world.dispatch_placed(&a, JOBS).await;
     let with = idle_commands(world.server()).await;
     let told = format!("without jobs {without:?}, with {JOBS} {with:?}, in {RENEWALS} renewals of each node");
     println!("{told}");

@@ -7,9 +7,9 @@ use tenure_pool::store::{StoreError, UnsuitableServer};
 use tenure_pool::{Client, DispatchError, Error, Node, NodeBuilder};
 use tenure_protocol::model::id::IdError;
 use tenure_testing::tls::Authority;
-use tenure_testing::{Proxy, RedisServer, eventually};
+use tenure_testing::{Proxy, RedisServer};
 
-use crate::world::{PATIENCE, POOL, World, on_both_stores};
+use crate::world::{PATIENCE, POOL, World, on_both_stores, until};
 
 on_both_stores!(
     a_bad_key_is_refused,
@@ -184,7 +184,7 @@ async fn a_join_waits_for_a_server_that_does_not_answer_yet() {
     let client = Client::builder(&proxy.url()).connect_timeout(timeout).response_timeout(timeout);
     let node = Node::builder(POOL, client.build().unwrap()).assume_fresh(true);
     let join = tokio::spawn(node.join());
-    eventually(PATIENCE, "several calls without an answer", async || proxy.counts().accepted >= 5).await;
+    until("several calls without an answer", async || proxy.counts().accepted >= 5).await;
     assert!(!join.is_finished(), "{:?}", join.await);
     proxy.resume();
     join.await.unwrap().unwrap().close().await.unwrap();

@@ -6,11 +6,11 @@ use futures::stream::{StreamExt, TryStreamExt};
 use tenure_pool::event::EventCursor;
 use tenure_pool::inspect::{Explanation, PoolPhase, ScheduleKind, Verdict};
 use tenure_pool::{Client, Error, Inspector, Job, JobState, MemoryStore, Node, Plan, Settings, Tick};
+use tenure_testing::RedisServer;
 use tenure_testing::tls::Authority;
-use tenure_testing::{RedisServer, eventually};
 
 use crate::history::blocked;
-use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
+use crate::world::{Home, PATIENCE, POOL, World, on_both_stores, until};
 
 on_both_stores!(
     an_inspector_sees_what_a_node_sees,
@@ -43,10 +43,7 @@ async fn left_alone(world: &World) -> Node {
     node.add_worker(saving).meta("zone-1").await.unwrap();
     for key in ["one", "two", "three"] {
         node.dispatch((key, format!("payload of {key}"))).await.unwrap();
-        eventually(PATIENCE, "the checkpoint", async || {
-            node.inspect().checkpoint_of(key).await.unwrap().is_some()
-        })
-        .await;
+        until("the checkpoint", async || node.inspect().checkpoint_of(key).await.unwrap().is_some()).await;
     }
     node.operate().hold(true).await.unwrap();
     node.submit(("waiting", "payload of waiting")).await.unwrap();
@@ -66,8 +63,7 @@ async fn an_inspector_sees_what_a_node_sees(world: World) {
     assert_eq!(seen.nodes().await.unwrap(), node.inspect().nodes().await.unwrap());
     let listed = seen.nodes().await.unwrap();
     assert_eq!((listed[0].name.as_str(), listed[0].workers.len()), ("a", 1));
-    let keys = world.dispatch(&node, 30).await;
-    world.placed(&node, &keys).await;
+    let (keys, _) = world.dispatch_placed(&node, 30).await;
     assert_eq!(seen.jobs().await.unwrap(), node.inspect().jobs().await.unwrap());
     let streamed: Vec<_> = seen.job_stream().try_collect().await.unwrap();
     assert_eq!(streamed.len(), keys.len());
@@ -117,7 +113,7 @@ async fn schedules_are_listed_with_their_holders(world: World) {
     let hour = Duration::from_secs(3_600);
     let _plan = node.schedule("nightly", |_: Tick| async { Ok(Plan::exactly([])) }, hour).await.unwrap();
     let _ticker = node.ticker("report", 2 * hour).await.unwrap();
-    eventually(PATIENCE, "the first tick of the plan", async || {
+    until("the first tick of the plan", async || {
         let all = seen.schedules().await.unwrap();
         all.len() == 2 && all[0].ticks == 1 && all.iter().all(|schedule| schedule.term.0 > 0)
     })
@@ -151,11 +147,9 @@ async fn a_node_and_an_inspector_explain_a_key(world: World) {
     assert!(explained.to_string().contains(": no worker is up\n  accepted"), "{explained}");
     let worker = world.add_worker(&node).await;
     let is_running = async || node.inspect().job("key").await.unwrap().unwrap().state == JobState::Running;
-    eventually(PATIENCE, "the job to run", is_running).await;
-    eventually(PATIENCE, "its start to be noted", async || {
-        seen.explain("key").await.unwrap().verdict == Verdict::AtHome
-    })
-    .await;
+    until("the job to run", is_running).await;
+    until("its start to be noted", async || seen.explain("key").await.unwrap().verdict == Verdict::AtHome)
+        .await;
     let explained = node.inspect().explain("key").await.unwrap();
     let owner = explained.owner.as_ref().unwrap();
     assert_eq!((Some(owner.worker), owner.node.as_deref()), (worker.id(), Some("a")));
@@ -195,7 +189,7 @@ async fn a_pool_whose_workers_have_all_died_says_so(world: World) {
     node.closed().await;
     client.submit(("waits", "")).await.unwrap();
     for key in ["runs", "waits"] {
-        eventually(PATIENCE, "the silence to be noticed", async || {
+        until("the silence to be noticed", async || {
             let explained = client.inspect().explain(key).await.unwrap();
             matches!(explained.verdict, Verdict::NobodyLives { .. })
                 && explained.to_string().contains("no worker lives: the last one renewed its lease ")
@@ -213,9 +207,8 @@ async fn figures_count_the_jobs_and_their_workers(world: World) {
     assert!(figures.oldest_queued.is_some() && !figures.older_possible, "{figures:?}");
     assert_eq!(figures.workers, []);
     let workers = [world.add_worker(&node).await, world.add_worker(&node).await];
-    let keys = world.dispatch(&node, 30).await;
-    world.placed(&node, &keys).await;
-    eventually(PATIENCE, "every job to run", async || world.recorder.running().len() == 31).await;
+    world.dispatch_placed(&node, 30).await;
+    until("every job to run", async || world.recorder.running().len() == 31).await;
     let figures = seen.figures().await.unwrap();
     assert_eq!((figures.jobs, figures.queued, figures.waiting, figures.oldest_queued), (31, 0, 0, None));
     let ids: Vec<_> = figures.workers.iter().map(|worker| Some(worker.worker)).collect();
@@ -228,7 +221,7 @@ async fn figures_count_the_jobs_and_their_workers(world: World) {
         figures
     };
     assert_eq!(timeless(node.inspect().figures().await.unwrap()), timeless(figures));
-    eventually(PATIENCE, "both leases to be renewed", async || {
+    until("both leases to be renewed", async || {
         let workers = seen.figures().await.unwrap().workers;
         workers.iter().all(|of| of.renewed.is_some_and(|renewed| renewed < PATIENCE))
     })
@@ -286,7 +279,7 @@ async fn the_documented_rights_to_look_are_enough() {
     let mut coming = seen.follow(seen.events(&EventCursor::default(), 1_000).await.unwrap().next);
     tokio::select! {
         event = coming.next() => panic!("{event:?}"),
-        () = eventually(PATIENCE, "the held read alone", async || blocked(&world) == 1) => {}
+        () = until("the held read alone", async || blocked(&world) == 1) => {}
     }
     // Another name has other keys, which this user may not see.
     let refused = Inspector::open("another", Client::open(&url).unwrap()).await;
@@ -318,20 +311,19 @@ async fn nodes_with_workers_say_what_they_are(world: World) {
     let world = world.with_ttl(crate::server_loss::TTL);
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let client = world.builder("client").client_only().join().await.unwrap();
-    let keys = world.dispatch(&client, 10).await;
-    world.placed(&client, &keys).await;
+    world.dispatch_placed(&client, 10).await;
     let seen = world.inspector().await;
     let said = async || {
         let said = seen.statuses().await.unwrap();
         let held: u64 = said.iter().flat_map(|of| &of.workers).map(|worker| worker.held).sum();
         (held == 10).then_some(said)
     };
-    let said = eventually(PATIENCE, "both to have said what they hold", said).await;
+    let said = until("both to have said what they hold", said).await;
     let nodes: Vec<_> = said.iter().map(|of| (of.node.as_str(), of.pid)).collect();
     assert_eq!(nodes, ["a", "b"].map(|node| (node, std::process::id())));
     assert!(said.iter().all(|of| !of.host.is_empty() && !of.version.is_empty() && of.workers.len() == 1));
     b.close().await.unwrap();
-    eventually(PATIENCE, "its status to go with it", async || {
+    until("its status to go with it", async || {
         seen.statuses().await.unwrap().iter().map(|of| of.node.as_str()).eq(["a"])
     })
     .await;
@@ -358,17 +350,15 @@ async fn an_inspector_follows_the_pool_to_another_server(world: World) {
     world.replace_server();
     let refused = seen.jobs_page(page.next, 3).await;
     assert!(matches!(refused, Err(Error::StaleCursor)), "another process has another order: {refused:?}");
-    eventually(PATIENCE, "the node to follow, too", async || {
+    until("the node to follow, too", async || {
         matches!(node.inspect().jobs_page(page.next, 3).await, Err(Error::StaleCursor))
     })
     .await;
     assert_eq!(seen.jobs().await.unwrap().len(), keys.len());
     assert_eq!(seen.workers().await.unwrap().len(), 1);
     world.wipe();
-    eventually(PATIENCE, "the pool to be made again", async || {
-        seen.jobs().await.is_ok_and(|jobs| jobs.len() == keys.len())
-    })
-    .await;
+    until("the pool to be made again", async || seen.jobs().await.is_ok_and(|jobs| jobs.len() == keys.len()))
+        .await;
     assert_eq!(seen.notifications(&*keys[0]).await.unwrap(), []);
 }
 

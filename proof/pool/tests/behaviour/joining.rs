@@ -10,7 +10,7 @@ on_both_stores!(a_join_is_refused_for_each_setting_that_differs);
 
 type Differ = fn(&mut Settings);
 
-const DIFFER: [Differ; 22] = [
+const DIFFER: [Differ; 23] = [
     |s| s.worker_ttl += Duration::from_millis(1),
     |s| s.max_queued += 1,
     |s| s.route_timeout += Duration::from_millis(1),
@@ -26,6 +26,7 @@ const DIFFER: [Differ; 22] = [
     |s| s.join_settle += Duration::from_millis(1),
     |s| s.payload_max -= 1,
     |s| s.checkpoint_max += 1,
+    |s| s.grant_max += 1,
     |s| s.history_max += 1,
     |s| s.history_all = !s.history_all,
     |s| s.hold = !s.hold,

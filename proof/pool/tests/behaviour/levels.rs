@@ -9,9 +9,8 @@ use tenure_pool::store::{Expire, PoolState, RaiseLevel, Raised, ReadIdentity, Re
 use tenure_pool::{Client, DispatchError, Error, MemoryStore, Node, NodeBuilder};
 use tenure_protocol::model::id::{PoolName, WorkerId};
 use tenure_protocol::mutation::ScriptPatch;
-use tenure_testing::eventually;
 
-use crate::world::{Home, PATIENCE, POOL, World, on_both_stores};
+use crate::world::{Home, POOL, World, on_both_stores, until};
 
 on_both_stores!(
     a_node_below_the_floor_says_so_to_every_caller,
@@ -62,7 +61,7 @@ fn is_too_old(why: TooOld) -> bool {
 /// The node has heard of the floor that is above its level.
 async fn heard(node: &Node) {
     let reason = |reason: &Unhealthy| matches!(reason, Unhealthy::TooOld(why) if is_too_old(*why));
-    eventually(PATIENCE, "the node to be refused", async || node.health().reasons.iter().any(reason)).await;
+    until("the node to be refused", async || node.health().reasons.iter().any(reason)).await;
 }
 
 async fn a_node_below_the_floor_says_so_to_every_caller(world: World) {
@@ -97,10 +96,7 @@ async fn a_node_below_the_floor_says_so_to_every_caller(world: World) {
     assert_eq!(old.inspect().jobs().await.unwrap().len(), 1, "it may look");
     world.dispatch_one(&new, "another").await;
     assert!(new.health().is_healthy(), "{:?}", new.health().reasons);
-    eventually(PATIENCE, "the new node to hear of it", async || {
-        new.operate().level().await.unwrap().floor == 2
-    })
-    .await;
+    until("the new node to hear of it", async || new.operate().level().await.unwrap().floor == 2).await;
     assert!(world.recorder.is_running("key"));
 }
 
@@ -111,7 +107,7 @@ async fn a_deployment_ends_with_the_floor_raised(world: World) {
     let worker = old.inspect().workers().await.unwrap()[0].id;
     assert_eq!(world.raise().await, Raised::Below { worker, level: 1 });
     world.add_worker(&new).await;
-    eventually(PATIENCE, "the level of each worker", async || {
+    until("the level of each worker", async || {
         let mut levels: Vec<_> =
             new.inspect().workers().await.unwrap().iter().map(|worker| worker.level).collect();
         levels.sort_unstable();
@@ -125,7 +121,7 @@ async fn a_deployment_ends_with_the_floor_raised(world: World) {
     assert!(matches!(world.raise().await, Raised::Below { .. }), "a roll-back is still possible");
     old.close().await.unwrap();
     assert_eq!(world.raise().await, Raised::Floor(2));
-    eventually(PATIENCE, "all jobs on the new node", async || {
+    until("all jobs on the new node", async || {
         keys.iter().all(|key| world.recorder.is_running(key))
             && new.operate().level().await.unwrap().floor == 2
     })
@@ -137,8 +133,7 @@ async fn a_deployment_ends_with_the_floor_raised(world: World) {
 /// A worker that ran jobs is expired by the others, and its node does not wait for that.
 async fn a_node_below_the_floor_closes_at_once(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
-    let old = world.node_with("old", 1).await;
-    world.dispatch_one(&old, "key").await;
+    let old = world.node_running("old", "key").await;
     let new = world.newer_builder("new").join().await.unwrap();
     let worker = old.inspect().workers().await.unwrap()[0].id;
     let store = world.newer();
@@ -150,7 +145,7 @@ async fn a_node_below_the_floor_closes_at_once(world: World) {
         store.run(incarnation, &expire(worker)).await.unwrap();
     }
     world.add_worker(&new).await;
-    eventually(PATIENCE, "the job to move", async || {
+    until("the job to move", async || {
         !world.recorder.stops("key").is_empty() && world.recorder.is_running("key")
     })
     .await;
@@ -164,14 +159,10 @@ async fn a_pool_that_is_made_again_has_its_floor(world: World) {
     world.add_worker(&new).await;
     world.dispatch_one(&new, "key").await;
     assert_eq!(world.raise().await, Raised::Floor(2));
-    eventually(PATIENCE, "the node to hear of the floor", async || {
-        new.operate().level().await.unwrap().floor == 2
-    })
-    .await;
+    until("the node to hear of the floor", async || new.operate().level().await.unwrap().floor == 2).await;
     world.wipe();
     let late = async || world.builder("late").join().await.map(drop);
-    eventually(
-        PATIENCE,
+    until(
         "older nodes to be refused again",
         async || matches!(late().await, Err(Error::TooOld(why)) if is_too_old(why)),
     )
@@ -192,10 +183,8 @@ async fn workers_show_their_level_and_their_address(world: World) {
     );
     a.add_worker(world.recorder.clone()).await.unwrap();
     let b = world.node("b").await;
-    eventually(PATIENCE, "the worker to be seen", async || {
-        b.operate().level().await.unwrap().lowest_member == Some(1)
-    })
-    .await;
+    until("the worker to be seen", async || b.operate().level().await.unwrap().lowest_member == Some(1))
+        .await;
     let worker = &b.inspect().workers().await.unwrap()[0];
     assert_eq!((worker.address.as_str(), worker.level), (address, 1));
     assert_eq!(b.operate().raise_level(1).await.unwrap(), 1);
@@ -211,15 +200,12 @@ async fn a_floor_that_is_lost_comes_back_with_a_renewal() {
     let world = World::on_redis().with_ttl(Duration::from_secs(2));
     let newer = world.newer_builder("newer").join().await.unwrap();
     assert_eq!(world.raise().await, Raised::Floor(2));
-    eventually(PATIENCE, "the node to hear of the floor", async || {
-        newer.operate().level().await.unwrap().floor == 2
-    })
-    .await;
+    until("the node to hear of the floor", async || newer.operate().level().await.unwrap().floor == 2).await;
     let key = format!("tenure:{{{POOL}}}:pool");
     for damage in [None, Some("x"), Some("1")] {
         let command = if damage.is_some() { "HSET" } else { "HDEL" };
         let () = redis::cmd(command).arg(&key).arg("floor").arg(damage).query(&mut world.client()).unwrap();
-        eventually(PATIENCE, "the floor to come back", async || {
+        until("the floor to come back", async || {
             let floor: Option<String> =
                 redis::cmd("HGET").arg(&key).arg("floor").query(&mut world.client()).unwrap();
             floor.as_deref() == Some("2")
@@ -251,10 +237,7 @@ async fn the_floor_is_raised_on_every_shard() {
     for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         assert!(matches!(old.submit((key, "")).await, Err(DispatchError::TooOld(_))), "{key}");
     }
-    eventually(PATIENCE, "the floor to be heard of", async || {
-        new.operate().level().await.unwrap().floor == 2
-    })
-    .await;
+    until("the floor to be heard of", async || new.operate().level().await.unwrap().floor == 2).await;
     assert!(matches!(join(store, "late").await, Err(Error::TooOld(_))));
 }
 
@@ -262,16 +245,14 @@ async fn the_floor_is_raised_on_every_shard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_floor_that_is_taken_back_costs_no_job() {
     let world = World::on_redis();
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     let key = format!("tenure:{{{POOL}}}:pool");
     let () = redis::cmd("HSET").arg(&key).arg("floor").arg("2").query(&mut world.client()).unwrap();
     heard(&node).await;
     assert!(matches!(node.submit(("late", "")).await, Err(DispatchError::TooOld(_))));
     let () = redis::cmd("HDEL").arg(&key).arg("floor").query(&mut world.client()).unwrap();
-    eventually(PATIENCE, "the node to be heard again", async || node.submit(("next", "")).await.is_ok())
-        .await;
-    eventually(PATIENCE, "it to run", async || world.recorder.is_running("next")).await;
+    until("the node to be heard again", async || node.submit(("next", "")).await.is_ok()).await;
+    until("it to run", async || world.recorder.is_running("next")).await;
     assert_eq!(node.inspect().jobs().await.unwrap().len(), 2, "what was refused is not done later");
     assert_eq!(world.recorder.starts_of("key"), 1);
     world.assert_clean();

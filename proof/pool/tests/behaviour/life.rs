@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tenure_pool::inspect::MemberState;
 use tenure_pool::{Job, JobEnd, JobHandler, JobSpec, RestartPolicy, Start, StopReason};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{World, on_both_stores, until};
 
 on_both_stores!(
     a_job_is_started_notified_moved_and_stopped,
@@ -28,11 +27,11 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
         b.notify("acme", i.to_string()).await.unwrap();
     }
     let bodies: Vec<_> = (0..40).map(|i| i.to_string()).collect();
-    eventually(PATIENCE, "all notifications", async || recorder.notes("acme") == bodies).await;
+    until("all notifications", async || recorder.notes("acme") == bodies).await;
 
     let new = b.add_worker(handler).await.unwrap();
     let is_up = async || new.info().is_some_and(|info| info.state == MemberState::Up);
-    eventually(PATIENCE, "the second worker to be up", is_up).await;
+    until("the second worker to be up", is_up).await;
     assert!(a.close().await.unwrap().complete);
     assert_eq!(old.id(), None);
     world.placed(&b, &["acme".to_owned()]).await;
@@ -40,7 +39,7 @@ async fn a_job_is_started_notified_moved_and_stopped(world: World) {
     assert!(matches!(recorder.stops("acme")[..], [StopReason::Moved | StopReason::Draining]));
 
     world.stop(&b, "acme").await;
-    eventually(PATIENCE, "the record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
+    until("the record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
     assert_eq!(recorder.stops("acme")[1..], [StopReason::Stopped]);
     world.assert_clean();
     world.dispatch_one(&b, "more").await;
@@ -65,8 +64,7 @@ async fn a_job_without_a_future_ends_by_its_own_word(world: World) {
     node.add_worker(Shows(to)).await.unwrap();
     node.dispatch(("well", "")).await.unwrap();
     started.recv().await.unwrap().end(Ok(()));
-    eventually(PATIENCE, "the record to go", async || node.inspect().job("well").await.unwrap().is_none())
-        .await;
+    until("the record to go", async || node.inspect().job("well").await.unwrap().is_none()).await;
     let job = JobSpec::new("bad", "").restart(RestartPolicy::OnFailure);
     node.dispatch(job).await.unwrap();
     started.recv().await.unwrap().end(Err("bad luck".into()));
@@ -75,7 +73,7 @@ async fn a_job_without_a_future_ends_by_its_own_word(world: World) {
     assert_eq!((again.key().to_string(), again.attempts()), ("bad".to_owned(), 2));
     again.end(Err(JobEnd::Park("no such plan".to_owned()).into()));
     let parked = async || node.inspect().parked().await.unwrap().pop();
-    assert_eq!(eventually(PATIENCE, "it is parked", parked).await.error, "no such plan");
+    assert_eq!(until("it is parked", parked).await.error, "no such plan");
 }
 
 /// A closure's runs: their tokens, their notifications, and how many are over.
@@ -113,13 +111,13 @@ async fn a_closures_job_is_notified_moved_and_stopped(world: World) {
     let worker = a.add_worker(handler()).await.unwrap();
     a.dispatch(("acme", "payload")).await.unwrap();
     b.notify("acme", "one").await.unwrap();
-    eventually(PATIENCE, "the first", async || runs.lock().unwrap().heard == ["one"]).await;
+    until("the first", async || runs.lock().unwrap().heard == ["one"]).await;
     b.add_worker(handler()).await.unwrap();
     worker.drain().await.unwrap();
     b.notify("acme", "two").await.unwrap();
-    eventually(PATIENCE, "the second", async || runs.lock().unwrap().heard == ["one", "two"]).await;
+    until("the second", async || runs.lock().unwrap().heard == ["one", "two"]).await;
     b.stop_job("acme").await.unwrap();
-    eventually(PATIENCE, "the record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
+    until("the record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
     let runs = runs.lock().unwrap();
     assert_eq!((runs.tokens.len(), runs.over), (2, 2));
     assert!(runs.tokens[0] < runs.tokens[1]);

@@ -1,14 +1,14 @@
-//! A node that has ended leaves nothing in its process: no task, no thread, no connection.
+//! A node that has ended leaves nothing in its process: no task, no thread, no connection. What the node leaves on an engine
+//! thread that others share is seen in `engines.rs`, in a process without other nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tenure_pool::{Error, Job, Node};
-use tenure_testing::eventually;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::mpsc;
 
-use crate::world::{Home, PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{Home, SHORT, World, handler_with, on_both_stores, until};
 
 on_both_stores!(
     a_closed_node_leaves_nothing_running in real_time,
@@ -20,15 +20,14 @@ on_both_stores!(
     an_abandoned_node_has_not_left_the_pool,
 );
 
-/// The number of the node's threads, for its engine and its leases. The system shortens a thread's name to 15 bytes,
-/// so node names here are short and unique.
+/// The number of the node's threads with its name: the one for its leases. The system shortens a thread's name to 15
+/// bytes, so node names here are short and unique.
 fn threads(name: &str) -> usize {
-    let own = [format!("engine {name}"), format!("lease {name}")];
+    let own = format!("lease {name}");
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let is_own = |thread: &std::fs::DirEntry| {
         // A thread may end during the look.
-        std::fs::read_to_string(thread.path().join("comm"))
-            .is_ok_and(|comm| own.iter().any(|own| comm.trim() == own))
+        std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|comm| comm.trim() == own)
     };
     threads.flatten().filter(is_own).count()
 }
@@ -61,7 +60,7 @@ impl Before {
 
 /// Waits until the node has left nothing.
 async fn left_nothing(world: &World, name: &str, before: &Before) {
-    eventually(PATIENCE, "no task, thread or connection of the node", async || {
+    until("no task, thread or connection of the node", async || {
         let new = connections(world).difference(&before.connections).count();
         let left = (tasks(), threads(name), new);
         if left == (before.tasks, 0, 0) { Ok(()) } else { Err(left) }
@@ -73,7 +72,7 @@ async fn left_nothing(world: &World, name: &str, before: &Before) {
 async fn busy_node(world: &World, name: &str) -> Node {
     let node = world.node_with(name, 2).await;
     world.dispatch(&node, 10).await;
-    assert_eq!(threads(name), 2);
+    assert_eq!(threads(name), 1);
     node
 }
 
@@ -112,12 +111,9 @@ async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
     clone.notify("job-0", "still here").await.unwrap();
     drop(clone);
     let keys: Vec<_> = (0..10).map(|i| format!("job-{i}")).collect();
-    eventually(PATIENCE, "its workers to have left", async || {
-        other.inspect().workers().await.unwrap().len() == 1
-    })
-    .await;
+    until("its workers to have left", async || other.inspect().workers().await.unwrap().len() == 1).await;
     world.placed(&other, &keys).await;
-    eventually(PATIENCE, "its threads to end", async || threads(&name) == 0).await;
+    until("its thread to end", async || threads(&name) == 0).await;
     world.assert_clean();
     assert!(other.close().await.unwrap().left.is_empty());
     drop(other);
@@ -125,8 +121,7 @@ async fn a_node_that_nobody_holds_closes_by_itself(world: World) {
 }
 
 async fn a_refused_join_leaves_nothing_running(world: World) {
-    let node = world.node_with("stays", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let _node = world.node_running("stays", "key").await;
     let (before, name) = (Before::of(&world), name_on(&world, "other"));
     world.builder(&name).join_settle(SHORT * 2).join().await.expect_err("another setting");
     left_nothing(&world, &name, &before).await;
@@ -135,20 +130,14 @@ async fn a_refused_join_leaves_nothing_running(world: World) {
 async fn a_handler_goes_with_its_worker(world: World) {
     let node = world.node("a").await;
     let held = Arc::new(());
-    let handler = tenure_pool::run({
-        let held = held.clone();
-        move |_: Job| {
-            let held = held.clone();
-            async move {
-                drop(held);
-                Ok(())
-            }
-        }
+    let handler = handler_with(held.clone(), |held, _| async move {
+        drop(held);
+        Ok(())
     });
     let worker = node.add_worker(handler).await.unwrap();
     assert_eq!(Arc::strong_count(&held), 2);
     worker.drain().await.unwrap();
-    eventually(PATIENCE, "the handler to go", async || Arc::strong_count(&held) == 1).await;
+    until("the handler to go", async || Arc::strong_count(&held) == 1).await;
     assert_eq!(worker.id(), None);
 }
 
@@ -197,7 +186,7 @@ fn a_node_whose_runtime_ends_leaves_no_thread() {
     let node = runtime.block_on(busy_node(&world, "orphan"));
     drop(runtime);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(eventually(PATIENCE, "its threads to end", async || threads("orphan") == 0));
+    runtime.block_on(until("its thread to end", async || threads("orphan") == 0));
     assert_eq!(world.recorder.running().len(), 0);
     drop(node);
 }

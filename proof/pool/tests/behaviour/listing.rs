@@ -8,7 +8,7 @@ use tenure_pool::inspect::{Cursor, MemberState};
 use tenure_pool::{Error, JobSpec, JobState, RestartPolicy, Token};
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{World, on_both_stores, until};
 
 on_both_stores!(
     every_node_lists_the_workers_and_what_they_are_called,
@@ -23,7 +23,7 @@ async fn every_node_lists_the_workers_and_what_they_are_called(world: World) {
     let (a, client) = (world.node("a").await, world.node("client").await);
     let worker = a.add_worker(world.recorder.clone()).meta("zone-1").await.unwrap();
     let other = a.add_worker(world.recorder.clone()).await.unwrap();
-    tenure_testing::eventually(PATIENCE, "both to be up", async || {
+    until("both to be up", async || {
         let listed = client.inspect().workers().await.unwrap();
         listed.len() == 2 && listed.iter().all(|worker| worker.state == MemberState::Up)
     })
@@ -77,8 +77,7 @@ async fn a_listing_comes_in_pages_and_leaves_no_job_out(world: World) {
 async fn a_worker_lists_its_own_jobs(world: World) {
     let a = world.node("a").await;
     let workers = [world.add_worker(&a).await, world.add_worker(&a).await];
-    let keys = world.dispatch(&a, 30).await;
-    let holders = world.placed(&a, &keys).await;
+    let (_, holders) = world.dispatch_placed(&a, 30).await;
     for worker in &workers {
         let id = worker.id().unwrap();
         let listed = worker.jobs(None, 1000).await.unwrap();
@@ -95,8 +94,7 @@ async fn a_worker_lists_its_own_jobs(world: World) {
 async fn a_removed_worker_leaves_its_jobs_and_may_be_removed_again(world: World) {
     let a = world.node("a").await;
     let (stays, goes) = (world.add_worker(&a).await, world.add_worker(&a).await);
-    let keys = world.dispatch(&a, 30).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 30).await;
     goes.drain().await.unwrap();
     assert_eq!((goes.id(), goes.info()), (None, None));
     assert_eq!(goes.jobs(None, 10).await.unwrap(), []);
@@ -117,7 +115,7 @@ async fn a_job_that_waits_says_why_and_until_when(world: World) {
     node.submit(JobSpec::new("key", "payload").restart(RestartPolicy::OnFailure)).await.unwrap();
     // Between two attempts. The pause grows, so one of the looks falls into it.
     let seen = std::sync::Mutex::new(None);
-    tenure_testing::eventually(PATIENCE, "the job to wait after it failed", async || {
+    until("the job to wait after it failed", async || {
         let waits = |job: &tenure_pool::JobInfo| job.state == JobState::Queued && job.error.is_some();
         let job = client.inspect().job("key").await.ok().flatten().filter(waits);
         *seen.lock().unwrap() = job;

@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tenure_pool::{BoxError, Error, Job, JobHandler, JobState, Node, Start, StopReason};
-use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{PATIENCE, World, on_both_stores, until};
 
 on_both_stores!(
     a_guess_names_the_owner_and_its_address,
@@ -29,12 +28,9 @@ async fn a_guess_names_the_owner_and_its_address(world: World) {
     let client = world.node("client").await;
     assert_eq!(client.guess("key").unwrap(), None, "no worker is up");
     let (_a, _b) = (serving_node(&world, "a").await, serving_node(&world, "b").await);
-    let keys = world.dispatch(&client, 40).await;
-    world.placed(&client, &keys).await;
-    eventually(PATIENCE, "the client to know both workers", async || {
-        client.inspect().workers().await.unwrap().len() == 2
-    })
-    .await;
+    let (keys, _) = world.dispatch_placed(&client, 40).await;
+    until("the client to know both workers", async || client.inspect().workers().await.unwrap().len() == 2)
+        .await;
     let mut nodes = std::collections::BTreeSet::new();
     for key in &keys {
         let owner = client.inspect().owner(key).await.unwrap().unwrap();
@@ -60,8 +56,7 @@ async fn a_key_that_nobody_runs_has_no_owner(world: World) {
 
 async fn a_job_is_served_by_its_owner_and_by_no_other_node(world: World) {
     let (a, b) = (serving_node(&world, "a").await, serving_node(&world, "b").await);
-    let keys = world.dispatch(&a, 20).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 20).await;
     for key in &keys {
         let owner = a.inspect().owner(key).await.unwrap().unwrap();
         let (of_a, of_b) = (a.serving(key).unwrap(), b.serving(key).unwrap());
@@ -79,8 +74,7 @@ async fn a_job_is_served_by_its_owner_and_by_no_other_node(world: World) {
 
 async fn a_drained_worker_serves_nothing_and_says_so(world: World) {
     let a = serving_node(&world, "a").await;
-    let keys = world.dispatch(&a, 10).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 10).await;
     let before: Vec<_> = keys.iter().map(|key| a.serving(key).unwrap().unwrap()).collect();
     let b = serving_node(&world, "b").await;
     a.close().await.unwrap();
@@ -88,7 +82,7 @@ async fn a_drained_worker_serves_nothing_and_says_so(world: World) {
         tokio::time::timeout(PATIENCE, before.ended()).await.unwrap();
         assert!(!before.check());
         assert!(a.serving(key).unwrap().is_none());
-        eventually(PATIENCE, "the next owner", async || {
+        until("the next owner", async || {
             b.serving(key).unwrap().is_some_and(|serving| serving.token() > before.token())
         })
         .await;
@@ -145,8 +139,7 @@ async fn a_job_that_ends_by_itself_is_no_longer_served(world: World) {
 }
 
 async fn a_node_without_an_index_says_so(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     let refused = node.serving("key");
     assert!(matches!(refused, Err(Error::ServesNothing)), "{refused:?}");
 }

@@ -2,11 +2,11 @@
 
 use tenure_connection::Client;
 use tenure_pool::{Error, JobState, Node, RestartPolicy, Settings};
+use tenure_testing::Proxy;
 use tenure_testing::proxy::{Cut, Direction};
-use tenure_testing::{Proxy, eventually};
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, SHORT, World};
+use crate::world::{PATIENCE, POOL, SHORT, World, until};
 
 /// A pool on Redis, a node that sees the true state, and one that reaches the server through a proxy.
 struct Scene {
@@ -37,7 +37,7 @@ impl Scene {
     ) -> R {
         self.proxy.drop_replies();
         let call = tokio::spawn(call);
-        eventually(PATIENCE, "the call to be carried out", async || done().await).await;
+        until("the call to be carried out", async || done().await).await;
         assert!(!call.is_finished(), "an answer came through");
         self.proxy.resume();
         tokio::time::timeout(PATIENCE, call).await.expect("an answer").unwrap()
@@ -81,8 +81,7 @@ async fn a_stop_of_a_running_job() {
         scene.cut_after(place);
         scene.node.stop_job(&*key).await.unwrap();
     }
-    eventually(PATIENCE, "all to end", async || scene.watcher.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("all to end", async || scene.watcher.inspect().jobs().await.unwrap().is_empty()).await;
     for (_, key) in places() {
         assert!(matches!(scene.node.stop_job(&*key).await, Err(Error::JobNotFound(_))));
         assert_eq!(scene.world.recorder.stops(&key).len(), 1);
@@ -100,17 +99,14 @@ async fn an_unpark() {
         scene.watcher.submit((&*key, "")).restart(RestartPolicy::OnFailure).await.unwrap();
     }
     let jobs = places().count();
-    eventually(PATIENCE, "all to be parked", async || {
-        scene.watcher.inspect().parked().await.unwrap().len() == jobs
-    })
-    .await;
+    until("all to be parked", async || scene.watcher.inspect().parked().await.unwrap().len() == jobs).await;
     failing.drain().await.unwrap();
     scene.world.add_worker(&scene.watcher).await;
     for (place, key) in places() {
         scene.cut_after(place);
         scene.node.operate().unpark(&*key).await.unwrap();
     }
-    eventually(PATIENCE, "all to run", async || scene.world.recorder.running().len() == jobs).await;
+    until("all to run", async || scene.world.recorder.running().len() == jobs).await;
     assert!(scene.world.recorder.starts().values().all(|&starts| starts == 2));
     assert!(matches!(scene.node.operate().unpark("job-0").await, Err(Error::NotParked(_))));
 }
@@ -122,7 +118,7 @@ async fn a_park_a_retry_and_a_bounce() {
         scene.world.add_worker(&scene.watcher).await;
     }
     let all_run = async |starts: usize| {
-        eventually(PATIENCE, "all to run", async || {
+        until("all to run", async || {
             let recorder = &scene.world.recorder;
             places().all(|(_, key)| recorder.is_running(&key) && recorder.starts_of(&key) == starts)
         })
@@ -163,8 +159,7 @@ async fn notifications() {
         };
         scene.lost(notify, async || scene.world.recorder.notes("key").contains(&first)).await.unwrap();
     }
-    eventually(PATIENCE, "the last", async || scene.world.recorder.notes("key").contains(&"12".to_owned()))
-        .await;
+    until("the last", async || scene.world.recorder.notes("key").contains(&"12".to_owned())).await;
     let mut heard = Vec::new();
     for note in scene.world.recorder.notes("key") {
         if !heard.contains(&note) {
@@ -189,7 +184,7 @@ async fn a_message_that_starts_its_job() {
     });
     scene.watcher.add_worker(handler).await.unwrap();
     scene.node.notify("first", "x").or_start(("first", "")).await.unwrap();
-    eventually(PATIENCE, "the end", async || scene.is_gone("first").await).await;
+    until("the end", async || scene.is_gone("first").await).await;
     for round in 2..5 {
         let sent = scene.node.notify("key", "x").or_start(("key", "")).into_future();
         let ended =

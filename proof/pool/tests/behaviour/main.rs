@@ -19,6 +19,7 @@ mod dispatch;
 mod ensure;
 mod explaining;
 mod faults;
+mod granting;
 mod hash_keys;
 mod health;
 mod history;

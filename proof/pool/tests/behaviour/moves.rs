@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_pool::{Error, Job};
-use tenure_testing::eventually;
+use tenure_pool::Error;
 use tokio::sync::Notify;
 
-use crate::world::{Holders, PATIENCE, SHORT, World, held_by, moved, on_both_stores, workers_on};
+use crate::world::{Holders, SHORT, World, handler_with, held_by, moved, on_both_stores, until, workers_on};
 
 on_both_stores!(
     an_added_worker_takes_exactly_its_share,
@@ -51,13 +50,12 @@ async fn an_added_worker_takes_exactly_its_share(world: World) {
 async fn limited_moves_are_made_at_once_when_somebody_wants_it(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     let client = world.builder("client").client_only().join().await.unwrap();
-    let keys = world.dispatch(&a, JOBS).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, JOBS).await;
     client.operate().limit_moves(1).await.unwrap();
-    eventually(PATIENCE, "the node to hear of it", async || a.settings().move_rate == 1).await;
+    until("the node to hear of it", async || a.settings().move_rate == 1).await;
     let added = world.add_worker(&b).await;
     // Two workers share one move in a second, so that all of them would take minutes.
-    eventually(PATIENCE, "the first move", async || world.recorder.starts().values().any(|n| *n == 2)).await;
+    until("the first move", async || world.recorder.starts().values().any(|n| *n == 2)).await;
     client.operate().move_now().await.unwrap();
     let after = world.placed(&b, &keys).await;
     assert_eq!(client.settings().move_rate, 1, "the limit stays");
@@ -68,8 +66,7 @@ async fn limited_moves_are_made_at_once_when_somebody_wants_it(world: World) {
 async fn a_closing_node_moves_exactly_its_keys(world: World) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
     let _c = world.node_with("c", 1).await;
-    let keys = world.dispatch(&b, JOBS).await;
-    let before = world.placed(&b, &keys).await;
+    let (keys, before) = world.dispatch_placed(&b, JOBS).await;
     let leavers = workers_on(&a).await;
     assert_eq!(leavers.len(), 2);
     assert!(a.close().await.unwrap().complete);
@@ -81,8 +78,7 @@ async fn a_closing_node_moves_exactly_its_keys(world: World) {
 async fn a_drained_worker_moves_exactly_its_keys(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 2).await);
     let leaver = world.add_worker(&a).await;
-    let keys = world.dispatch(&b, JOBS).await;
-    let before = world.placed(&b, &keys).await;
+    let (keys, before) = world.dispatch_placed(&b, JOBS).await;
     let id = leaver.id().unwrap().0;
     leaver.drain().await.unwrap();
     assert_eq!(leaver.id(), None);
@@ -94,12 +90,11 @@ async fn a_drained_worker_moves_exactly_its_keys(world: World) {
 async fn a_worker_that_another_node_drains_leaves(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 2).await);
     let leaver = world.add_worker(&a).await;
-    let keys = world.dispatch(&b, JOBS).await;
-    let before = world.placed(&b, &keys).await;
+    let (keys, before) = world.dispatch_placed(&b, JOBS).await;
     let info = leaver.info().unwrap();
     let client = world.builder("client").client_only().join().await.unwrap();
     client.operate().drain(&info).await.unwrap();
-    eventually(PATIENCE, "the worker to leave", async || leaver.id().is_none()).await;
+    until("the worker to leave", async || leaver.id().is_none()).await;
     let after = world.placed(&b, &keys).await;
     assert_moved(&world, &before, &after, &held_by(&before, &[info.id.0]));
     let gone = client.operate().drain(&info).await;
@@ -108,13 +103,12 @@ async fn a_worker_that_another_node_drains_leaves(world: World) {
 
 async fn a_drained_node_goes_on_without_workers(world: World) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, JOBS).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, JOBS).await;
     let theirs = held_by(&before, &workers_on(&a).await);
     assert_eq!(b.operate().drain_node("a").await.unwrap(), 2);
     let after = world.placed(&a, &keys).await;
     assert_moved(&world, &before, &after, &theirs);
-    eventually(PATIENCE, "its workers to leave", async || workers_on(&a).await.is_empty()).await;
+    until("its workers to leave", async || workers_on(&a).await.is_empty()).await;
     assert_eq!(b.operate().drain_node("nobody").await.unwrap(), 0);
     world.add_worker(&a).await;
 }
@@ -126,8 +120,7 @@ async fn a_replacement_takes_over_exactly_the_leavers_keys(world: World) {
         world.builder("b").join_settle(settle).join().await.unwrap(),
     );
     let old = world.add_worker(&a).await;
-    let keys = world.dispatch(&a, JOBS).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, JOBS).await;
     let (id, slot) = (old.id().unwrap().0, old.info().unwrap().slot);
     let new = b.add_worker(world.recorder.clone()).await.unwrap();
     assert_eq!(new.info().and_then(|info| info.slot), None, "a worker that joins waits for a slot");
@@ -135,24 +128,15 @@ async fn a_replacement_takes_over_exactly_the_leavers_keys(world: World) {
     let after = world.placed(&b, &keys).await;
     assert_eq!(new.info().unwrap().slot, slot);
     assert_moved(&world, &before, &after, &held_by(&before, &[id]));
-    eventually(PATIENCE, "the old worker to be gone", async || {
-        b.inspect().workers().await.unwrap().len() == 1
-    })
-    .await;
+    until("the old worker to be gone", async || b.inspect().workers().await.unwrap().len() == 1).await;
 }
 
 async fn a_drain_goes_on_when_its_time_is_up(world: World) {
     let node = world.node("a").await;
     let end = Arc::new(Notify::new());
-    let handler = tenure_pool::run({
-        let end = end.clone();
-        move |_: Job| {
-            let end = end.clone();
-            async move {
-                end.notified().await;
-                Ok(())
-            }
-        }
+    let handler = handler_with(end.clone(), |end, _| async move {
+        end.notified().await;
+        Ok(())
     });
     let worker = node.add_worker(handler).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();

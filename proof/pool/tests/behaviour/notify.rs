@@ -10,10 +10,9 @@ use tenure_pool::job::NotYet;
 use tenure_pool::{
     BoxError, DispatchError, Error, Job, JobHandler, JobSpec, RestartPolicy, Settings, Start, StopReason, run,
 };
-use tenure_testing::eventually;
 
 use crate::recorder::{Act, SlowEnd};
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{SHORT, World, handler_with, on_both_stores, until};
 
 on_both_stores!(
     notifications_keep_their_order_over_a_hand_over,
@@ -65,16 +64,13 @@ async fn notifications_keep_their_order_over_a_hand_over(world: World) {
             }
         }
     });
-    eventually(PATIENCE, "some to arrive", async || world.recorder.notes("key").len() > 20).await;
+    until("some to arrive", async || world.recorder.notes("key").len() > 20).await;
     world.add_worker(&b).await;
     assert!(a.close().await.unwrap().complete);
     sender.await.unwrap();
-    eventually(PATIENCE, "the last to arrive", async || {
-        world.recorder.notes("key").iter().any(|note| note == "199")
-    })
-    .await;
+    until("the last to arrive", async || world.recorder.notes("key").iter().any(|note| note == "199")).await;
     assert_eq!(first_deliveries(&world, "key"), bodies);
-    eventually(PATIENCE, "the hand-over", async || world.recorder.starts_of("key") == 2).await;
+    until("the hand-over", async || world.recorder.starts_of("key") == 2).await;
     world.assert_clean();
 }
 
@@ -89,14 +85,14 @@ async fn notifications_outlast_the_crash_of_their_jobs_owner(world: World) {
     for body in &bodies {
         b.notify("key", body.clone()).await.unwrap();
     }
-    eventually(PATIENCE, "the first", async || slow.heard.lock().unwrap().len() == 1).await;
+    until("the first", async || slow.heard.lock().unwrap().len() == 1).await;
     let next = Listener::default();
     a.abandon();
     a.closed().await;
     b.notify("key", "after the crash").await.unwrap();
     b.add_worker(next.clone()).await.unwrap();
     let all: Vec<_> = bodies.iter().map(String::as_str).chain(["after the crash"]).collect();
-    eventually(PATIENCE, "all of them, in order", async || *next.heard.lock().unwrap() == all).await;
+    until("all of them, in order", async || *next.heard.lock().unwrap() == all).await;
 }
 
 async fn notifications_wait_for_a_job_that_nobody_runs_yet(world: World) {
@@ -106,7 +102,7 @@ async fn notifications_wait_for_a_job_that_nobody_runs_yet(world: World) {
         node.notify("key", i.to_string()).await.unwrap();
     }
     world.add_worker(&node).await;
-    eventually(PATIENCE, "all to arrive", async || world.recorder.notes("key").len() == 20).await;
+    until("all to arrive", async || world.recorder.notes("key").len() == 20).await;
     assert_eq!(world.recorder.notes("key"), (0..20).map(|i| i.to_string()).collect::<Vec<_>>());
 }
 
@@ -131,8 +127,8 @@ async fn the_bound_of_waiting_notifications_holds(world: World) {
     let too_long = node.notify("long", "x".repeat(101)).await;
     assert!(matches!(too_long, Err(Error::TooLong { len: 101, max: 100, .. })), "{too_long:?}");
     world.add_worker(&node).await;
-    eventually(PATIENCE, "what was kept", async || world.recorder.notes("many") == ["0", "1", "2"]).await;
-    eventually(PATIENCE, "room again", async || node.notify("many", "3").await.is_ok()).await;
+    until("what was kept", async || world.recorder.notes("many") == ["0", "1", "2"]).await;
+    until("room again", async || node.notify("many", "3").await.is_ok()).await;
 }
 
 async fn notifications_that_a_future_never_took_go_to_the_next_owner(world: World) {
@@ -148,44 +144,31 @@ async fn notifications_that_a_future_never_took_go_to_the_next_owner(world: Worl
         b.notify("key", body.clone()).await.unwrap();
     }
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let handler = tenure_pool::run({
-        let heard = heard.clone();
-        move |job: Job| {
-            let heard = heard.clone();
-            async move {
-                loop {
-                    tokio::select! {
-                        () = job.cancelled() => return Ok(()),
-                        body = job.notified() => heard.lock().unwrap().push(body),
-                    }
-                }
+    let handler = handler_with(heard.clone(), |heard, job| async move {
+        loop {
+            tokio::select! {
+                () = job.cancelled() => return Ok(()),
+                body = job.notified() => heard.lock().unwrap().push(body),
             }
         }
     });
     b.add_worker(handler).await.unwrap();
     deaf.drain().await.unwrap();
-    eventually(PATIENCE, "all to arrive", async || *heard.lock().unwrap() == bodies).await;
+    until("all to arrive", async || *heard.lock().unwrap() == bodies).await;
 }
 
 async fn a_running_future_that_takes_nothing_can_still_end(world: World) {
     let node = world.node("a").await;
     let done = Arc::new(tokio::sync::Notify::new());
-    let handler = tenure_pool::run({
-        let done = done.clone();
-        move |_: Job| {
-            let done = done.clone();
-            async move {
-                done.notified().await;
-                Ok(())
-            }
-        }
+    let handler = handler_with(done.clone(), |done, _| async move {
+        done.notified().await;
+        Ok(())
     });
     node.add_worker(handler).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();
     node.notify("key", "nobody hears").await.unwrap();
     done.notify_one();
-    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
-        .await;
+    until("the record to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
 }
 
 /// Handles one body at a time, for as long as it is told.
@@ -225,7 +208,7 @@ async fn a_notification_that_panics_at_once_leaves_its_job_running(world: World)
     for body in ["panics", "is heard"] {
         node.notify("key", body).await.unwrap();
     }
-    eventually(PATIENCE, "the second", async || *listener.heard.lock().unwrap() == ["is heard"]).await;
+    until("the second", async || *listener.heard.lock().unwrap() == ["is heard"]).await;
     assert_eq!(node.inspect().job("key").await.unwrap().unwrap().token, token, "it was not started again");
 }
 
@@ -250,10 +233,8 @@ async fn a_notification_that_fails_its_job_comes_once(world: World) {
     for body in ["1", "no number", "2", "3"] {
         node.notify("k", body).await.unwrap();
     }
-    eventually(PATIENCE, "the last to be heard", async || {
-        heard.lock().unwrap().last().is_some_and(|body| body == "3")
-    })
-    .await;
+    until("the last to be heard", async || heard.lock().unwrap().last().is_some_and(|body| body == "3"))
+        .await;
     assert_eq!(*heard.lock().unwrap(), ["1", "no number", "2", "3"]);
 }
 
@@ -267,11 +248,11 @@ async fn a_job_that_is_to_end_hears_no_more(world: World) {
     }
     let slow = Listener { waits_for_the_end: true, ..Listener::default() };
     let worker = a.add_worker(slow.clone()).await.unwrap();
-    eventually(PATIENCE, "the first", async || *slow.heard.lock().unwrap() == bodies[..1]).await;
+    until("the first", async || *slow.heard.lock().unwrap() == bodies[..1]).await;
     let next = Listener::default();
     b.add_worker(next.clone()).await.unwrap();
     worker.drain().await.unwrap();
-    eventually(PATIENCE, "the others", async || *next.heard.lock().unwrap() == bodies[1..]).await;
+    until("the others", async || *next.heard.lock().unwrap() == bodies[1..]).await;
     assert_eq!(*slow.heard.lock().unwrap(), bodies[..1]);
 }
 
@@ -317,10 +298,9 @@ async fn a_notification_that_hangs_does_not_hide_the_end_of_its_job(world: World
     node.add_worker(hanging.clone()).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();
     node.notify("key", "hangs").await.unwrap();
-    eventually(PATIENCE, "the notification", async || *hanging.heard.lock().unwrap() == ["key"]).await;
+    until("the notification", async || *hanging.heard.lock().unwrap() == ["key"]).await;
     hanging.told.notify_one();
-    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
-        .await;
+    until("the record to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
     assert_eq!(*hanging.stopped.lock().unwrap(), []);
 }
 
@@ -332,10 +312,7 @@ async fn a_job_whose_notification_hangs_is_handed_off_and_stopped(world: World) 
         for key in ["key", "other"] {
             b.dispatch((key, "")).await.unwrap();
             b.notify(key, "hangs").await.unwrap();
-            eventually(PATIENCE, "the notification", async || {
-                hanging.heard.lock().unwrap().contains(&key.to_owned())
-            })
-            .await;
+            until("the notification", async || hanging.heard.lock().unwrap().contains(&key.to_owned())).await;
         }
         b.stop_job("other").until_stopped().await.unwrap();
         assert_eq!(*hanging.stopped.lock().unwrap(), [StopReason::Stopped]);
@@ -344,7 +321,7 @@ async fn a_job_whose_notification_hangs_is_handed_off_and_stopped(world: World) 
         worker.drain().await.unwrap();
         let hung = hanging.stopped.lock().unwrap().clone();
         assert!(matches!(hung[..], [_, StopReason::Draining | StopReason::Moved]), "{hung:?}");
-        eventually(PATIENCE, "the next owner", async || *next.heard.lock().unwrap() == ["hangs"]).await;
+        until("the next owner", async || *next.heard.lock().unwrap() == ["hangs"]).await;
         b.stop_job("key").until_stopped().await.unwrap();
         for node in [a, b] {
             node.close().await.unwrap();
@@ -403,11 +380,8 @@ async fn a_refused_notification_comes_again_before_all_later_ones(world: World) 
         }
         let each = |body: &str| (0..3).map(|refusals| (body.to_owned(), refusals)).collect::<Vec<_>>();
         let all = [each("a"), each("b")].concat();
-        eventually(PATIENCE, "both, three times each", async || refusing.given() == all).await;
-        eventually(PATIENCE, "none to wait", async || {
-            node.inspect().notifications("key").await.unwrap().is_empty()
-        })
-        .await;
+        until("both, three times each", async || refusing.given() == all).await;
+        until("none to wait", async || node.inspect().notifications("key").await.unwrap().is_empty()).await;
         node.stop_job("key").until_stopped().await.unwrap();
         node.close().await.unwrap();
     }
@@ -421,16 +395,16 @@ async fn a_refused_notification_goes_to_the_next_owner(world: World) {
     for body in ["a", "b"] {
         b.notify("key", body).await.unwrap();
     }
-    eventually(PATIENCE, "the refusal", async || refusing.given().len() == 1).await;
+    until("the refusal", async || refusing.given().len() == 1).await;
     let next = Listener::default();
     b.add_worker(next.clone()).await.unwrap();
     worker.drain().await.unwrap();
-    eventually(PATIENCE, "both, without the pause", async || *next.heard.lock().unwrap() == ["a", "b"]).await;
+    until("both, without the pause", async || *next.heard.lock().unwrap() == ["a", "b"]).await;
     assert_eq!(refusing.given(), [("a".to_owned(), 0)]);
 }
 
 async fn heard(world: &World, key: &str, bodies: &[&str]) {
-    eventually(PATIENCE, "the messages", async || first_deliveries(world, key) == bodies).await;
+    until("the messages", async || first_deliveries(world, key) == bodies).await;
 }
 
 async fn a_message_starts_its_job_and_is_its_first(world: World) {
@@ -452,14 +426,13 @@ async fn many_messages_to_an_absent_key_start_one_job(world: World) {
     for sent in join_all((0..60).map(send)).await {
         sent.unwrap();
     }
-    eventually(PATIENCE, "all messages", async || first_deliveries(&world, "key").len() == 60).await;
+    until("all messages", async || first_deliveries(&world, "key").len() == 60).await;
     assert_eq!(world.recorder.starts_of("key"), 1);
     world.assert_clean();
 }
 
 async fn a_message_to_a_job_that_is_there_starts_nothing(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     let before = node.inspect().payload("key").await.unwrap();
     for body in ["one", "two"] {
         node.notify("key", body).or_start(("key", "another payload")).await.unwrap();
@@ -494,8 +467,7 @@ async fn a_parked_job_keeps_its_messages(world: World) {
     let act = move |_: &Job| if now.load(Ordering::SeqCst) { Act::Run } else { Act::Fail("not yet") };
     node.add_worker(world.recorder.acting(act)).await.unwrap();
     node.submit(JobSpec::new("key", "").restart(RestartPolicy::Always)).await.unwrap();
-    eventually(PATIENCE, "the job to be parked", async || !node.inspect().parked().await.unwrap().is_empty())
-        .await;
+    until("the job to be parked", async || !node.inspect().parked().await.unwrap().is_empty()).await;
     node.notify("key", "one").or_start(("key", "")).await.unwrap();
     assert_eq!(node.inspect().notifications("key").await.unwrap().len(), 1);
     works.store(true, Ordering::SeqCst);

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use tenure_pool::StopReason;
-use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
 use crate::recorder::Act;
-use crate::world::{Home, PATIENCE, World, on_both_stores, workers_on};
+use crate::world::{Home, World, beside, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_short_outage_costs_no_lease,
@@ -35,7 +34,7 @@ impl World {
 
     /// Waits until no handler runs, and checks that the last one ended before the lease did.
     pub(crate) async fn all_ended_in_time(&self, cut_off: u64) {
-        eventually(PATIENCE, "every handler to end", async || self.recorder.running().is_empty()).await;
+        until("every handler to end", async || self.recorder.running().is_empty()).await;
         let lease_over = cut_off + u64::try_from(self.ttl().as_nanos()).unwrap();
         for entry in self.history().entries() {
             if let Event::Stopped { key, .. } = entry.event {
@@ -48,23 +47,16 @@ impl World {
 async fn a_short_outage_costs_no_lease(world: World) {
     let world = world.with_ttl(Duration::from_secs(4));
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 30).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, 30).await;
     world.cut_off();
-    let call = tokio::spawn({
-        let b = b.clone();
-        async move { b.dispatch(("meanwhile", "")).await }
-    });
+    let call = beside(&b, |b| async move { b.dispatch(("meanwhile", "")).await });
     tokio::time::sleep(world.ttl() / 8).await;
     world.reconnect();
     call.await.unwrap().unwrap();
     for key in &keys {
         a.notify(key.as_str(), "hello").await.unwrap();
     }
-    eventually(PATIENCE, "all to hear of it", async || {
-        keys.iter().all(|key| world.recorder.notes(key) == ["hello"])
-    })
-    .await;
+    until("all to hear of it", async || keys.iter().all(|key| world.recorder.notes(key) == ["hello"])).await;
     let mut after = world.placed(&a, &keys).await;
     after.remove("meanwhile");
     assert_eq!(after, before);
@@ -77,7 +69,7 @@ async fn an_outage_of_a_third_of_the_lease_passes_unnoticed(world: World) {
     let keys = world.dispatch(&b, 30).await;
     let before = world.placed(&a, &keys).await;
     // The lease was just renewed, so a busy machine has time for the next renewal.
-    eventually(PATIENCE, "the lease to be renewed", async || {
+    until("the lease to be renewed", async || {
         a.health().workers[0].lease_age.is_some_and(|age| age < world.ttl() / 20)
     })
     .await;
@@ -97,15 +89,14 @@ async fn an_outage_of_a_third_of_the_lease_passes_unnoticed(world: World) {
 async fn a_long_outage_ends_every_handler_and_starts_it_again(world: World) {
     let world = world.with_ttl(Duration::from_secs(2));
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 30).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, 30).await;
     let workers = [workers_on(&a).await, workers_on(&b).await].concat();
     let cut_off = boottime_ns();
     world.cut_off();
     world.all_ended_in_time(cut_off).await;
     tokio::time::sleep(world.ttl()).await;
     world.reconnect();
-    eventually(PATIENCE, "all workers to be back", async || {
+    until("all workers to be back", async || {
         let now = a.inspect().workers().await.unwrap();
         now.len() == 3 && now.iter().all(|worker| !workers.contains(&worker.id.0) && worker.slot.is_some())
     })
@@ -127,7 +118,7 @@ async fn jobs_that_do_nothing_are_stopped_before_their_lease_is_over(world: Worl
     world.all_ended_in_time(cut_off).await;
     assert!(keys.iter().all(|key| world.recorder.stops(key) == [StopReason::LeaseLost]));
     world.reconnect();
-    eventually(PATIENCE, "all to run again", async || world.recorder.running().len() == keys.len()).await;
+    until("all to run again", async || world.recorder.running().len() == keys.len()).await;
     world.assert_clean();
 }
 
@@ -140,6 +131,6 @@ async fn handlers_that_ignore_their_cancellation_are_aborted(world: World) {
     world.cut_off();
     world.all_ended_in_time(cut_off).await;
     world.reconnect();
-    eventually(PATIENCE, "all to run again", async || world.recorder.running().len() == keys.len()).await;
+    until("all to run again", async || world.recorder.running().len() == keys.len()).await;
     world.assert_clean();
 }

@@ -5,12 +5,11 @@ use std::time::Duration;
 use tenure_pool::health::Unhealthy;
 use tenure_pool::job::TraceContext;
 use tenure_pool::{DispatchError, Error};
-use tenure_testing::eventually;
 use tenure_testing::history::{Event, boottime_ns};
 
 use crate::metering::panics;
 use crate::recorder::Act;
-use crate::world::{PATIENCE, World, held_by, on_both_stores, workers_on};
+use crate::world::{World, beside, held_by, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_node_that_panics_ends_its_handlers_and_its_jobs_move,
@@ -38,14 +37,10 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
     };
     a.add_worker(world.recorder.acting(acts)).await.unwrap();
     world.history().submitted("open");
-    let open = tokio::spawn({
-        let a = a.clone();
-        async move { a.dispatch(("open", "")).await }
-    });
-    eventually(PATIENCE, "its start", async || world.recorder.is_running("open")).await;
+    let open = beside(&a, |a| async move { a.dispatch(("open", "")).await });
+    until("its start", async || world.recorder.is_running("open")).await;
     let b = world.node_with("b", 1).await;
-    let keys = world.dispatch(&b, 20).await;
-    let before = world.placed(&b, &keys).await;
+    let (keys, before) = world.dispatch_placed(&b, 20).await;
     let orphans = held_by(&before, &workers_on(&a).await);
     assert!(orphans.len() < keys.len());
     for without in [true, false] {
@@ -72,23 +67,20 @@ async fn a_node_that_panics_ends_its_handlers_and_its_jobs_move(world: World) {
         ends.filter(|(key, token, _)| before.get(key).is_some_and(|held| held.token == *token))
             .collect::<Vec<_>>()
     };
-    eventually(PATIENCE, "its handlers to end", async || ended().len() == orphans.len()).await;
+    until("its handlers to end", async || ended().len() == orphans.len()).await;
     let lease_over = since + u64::try_from(TTL.as_nanos()).unwrap();
     for (key, _, at) in ended() {
         assert!(orphans.contains(&key), "{key} was not its own");
         assert!(at < lease_over, "{key} ran on when others could have begun it");
     }
 
-    eventually(PATIENCE, "its worker to be expired", async || {
-        b.inspect().workers().await.unwrap().len() == 1
-    })
-    .await;
+    until("its worker to be expired", async || b.inspect().workers().await.unwrap().len() == 1).await;
     let after = world.placed(&b, &keys).await;
     for (key, held) in &after {
         assert!(before.get(key).is_none_or(|old| orphans.contains(key) == (old != held)), "{key}");
     }
-    eventually(PATIENCE, "what it had accepted to run", async || world.recorder.is_running("open")).await;
-    eventually(PATIENCE, "the notification", async || world.recorder.notes(&orphans[0]) == ["hello"]).await;
+    until("what it had accepted to run", async || world.recorder.is_running("open")).await;
+    until("the notification", async || world.recorder.notes(&orphans[0]) == ["hello"]).await;
     world.assert_clean();
 }
 

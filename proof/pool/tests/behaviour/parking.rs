@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_pool::{DispatchError, Error, JobSpec, JobState, Node, RestartPolicy, Settings};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     a_job_that_fails_too_often_is_parked_with_its_last_error,
@@ -25,7 +24,7 @@ pub(crate) async fn strict(world: &World, name: &str) -> Node {
 }
 
 pub(crate) async fn until_parked(node: &Node, key: &str) {
-    eventually(PATIENCE, "the job to be parked", async || {
+    until("the job to be parked", async || {
         // A busy machine may leave one look unanswered.
         matches!(node.inspect().job(key).await, Ok(Some(job)) if job.state == JobState::Parked)
     })
@@ -76,10 +75,10 @@ async fn an_unparked_job_runs_again_and_hears_what_was_kept_for_it(world: World)
     }
     fails.store(false, Ordering::SeqCst);
     other.operate().unpark("key").await.unwrap();
-    eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
+    until("the job to run", async || world.recorder.is_running("key")).await;
     assert_eq!(other.inspect().parked().await.unwrap(), []);
     assert_eq!(node.inspect().job("key").await.unwrap().unwrap().attempts, 1, "they start anew");
-    eventually(PATIENCE, "what was kept", async || world.recorder.notes("key") == ["one", "two"]).await;
+    until("what was kept", async || world.recorder.notes("key") == ["one", "two"]).await;
     let payloads = world.recorder.payloads("key");
     assert!(payloads.iter().all(|payload| payload == "payload of key"), "{payloads:?}");
     world.assert_clean();
@@ -101,7 +100,7 @@ async fn an_unpark_of_what_is_not_parked_is_refused(world: World) {
     node.submit(("key", "")).await.unwrap();
     assert!(matches!(node.operate().unpark("key").await, Err(Error::NotParked(_))));
     world.add_worker(&node).await;
-    eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
+    until("the job to run", async || world.recorder.is_running("key")).await;
     assert!(matches!(node.operate().unpark("key").await, Err(Error::NotParked(_))));
 }
 
@@ -122,17 +121,14 @@ async fn all_parked_jobs_or_some_of_them_are_unparked_in_one_call(world: World) 
     });
     let jobs: Vec<_> = jobs.collect();
     node.submit_many(jobs).await;
-    eventually(PATIENCE, "all to be parked", async || {
-        node.inspect().parked().await.is_ok_and(|all| all.len() == 600)
-    })
-    .await;
+    until("all to be parked", async || node.inspect().parked().await.is_ok_and(|all| all.len() == 600)).await;
     fails.store(false, Ordering::SeqCst);
     let some = node.operate().unpark_where(|job| job.key.to_string().ends_with('7')).await.unwrap();
     assert_eq!((some.jobs, some.more), (60, false));
     let others = node.operate().unpark_all().await.unwrap();
     assert_eq!((others.jobs, others.more), (540, false));
     assert_eq!(node.operate().unpark_all().await.unwrap().jobs, 0);
-    eventually(PATIENCE, "all to run", async || keys.iter().all(|key| world.recorder.is_running(key))).await;
+    until("all to run", async || keys.iter().all(|key| world.recorder.is_running(key))).await;
     assert_eq!(node.inspect().parked().await.unwrap(), []);
     worker.drain().await.unwrap();
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tenure_pool::Node;
 use tenure_pool::health::Unhealthy;
-use tenure_testing::eventually;
 
 use crate::server_loss::TTL;
-use crate::world::{PATIENCE, POOL, World, held_by, moved, workers_on};
+use crate::world::{POOL, World, held_by, moved, until, workers_on};
 
 /// For jobs that must lose their workers.
 const SHORT_TTL: Duration = Duration::from_secs(1);
@@ -27,7 +26,7 @@ impl World {
 
     /// A new incarnation is open, and every node takes part in it.
     async fn repaired(&self, nodes: &[&Node], incarnation: &str) {
-        eventually(PATIENCE, "the loss to be repaired", async || {
+        until("the loss to be repaired", async || {
             self.fact("incarnation") != incarnation
                 && self.fact("phase") == "N"
                 && nodes.iter().all(|node| node.health().is_healthy())
@@ -51,7 +50,7 @@ impl World {
         self.assert_clean();
         // The records that were written again are complete: a leaving node's jobs move to the other node.
         a.close().await.unwrap();
-        eventually(PATIENCE, "every job to run on the node that is left", async || {
+        until("every job to run on the node that is left", async || {
             keys.iter().all(|key| self.recorder.is_running(key))
         })
         .await;
@@ -85,9 +84,9 @@ async fn a_loss_that_nobody_can_make_good_is_named_in_health() {
     client.submit(("waits", "payload")).await.unwrap();
     world.delete("payloads");
     let named = || client.health().damage.as_deref() == Some("the pool has lost payloads of jobs");
-    eventually(PATIENCE, "the loss to be named", async || named()).await;
+    until("the loss to be named", async || named()).await;
     client.stop_job("waits").await.unwrap();
-    eventually(PATIENCE, "the loss to be named no more", async || client.health().damage.is_none()).await;
+    until("the loss to be named no more", async || client.health().damage.is_none()).await;
     client.close().await.unwrap();
 }
 
@@ -105,8 +104,7 @@ async fn records_of_some_jobs_are_written_again() {
 async fn records_that_callers_make_again_double_no_job() {
     let world = World::on_redis().with_ttl(TTL);
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
-    let keys = world.dispatch(&a, 36).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 36).await;
     world.delete("jobs");
     futures::future::join_all(keys.iter().map(|key| b.submit((key.as_str(), "again")).into_future())).await;
     world.placed(&a, &keys).await;
@@ -125,7 +123,7 @@ async fn a_node_that_dies_with_its_counters_leaves_its_jobs_to_others() {
     a.abandon();
     a.closed().await;
     world.delete("heartbeats");
-    eventually(PATIENCE, "its jobs to run again", async || {
+    until("its jobs to run again", async || {
         orphans.iter().all(|key| world.recorder.starts_of(key) > 1 && world.recorder.is_running(key))
     })
     .await;
@@ -142,12 +140,12 @@ async fn a_server_that_evicts_is_named_as_long_as_it_does() {
         config.arg("SET").arg("maxmemory-policy").arg(policy).exec(&mut world.client()).unwrap();
     };
     let named = || node.health().reasons.iter().any(|why| matches!(why, Unhealthy::Evicts(_)));
-    eventually(PATIENCE, "the node to be well", async || node.health().is_healthy()).await;
+    until("the node to be well", async || node.health().is_healthy()).await;
     set("allkeys-lru");
-    eventually(PATIENCE, "the policy to be named", async || named()).await;
+    until("the policy to be named", async || named()).await;
     assert_eq!(node.health().evicts.as_deref(), Some("allkeys-lru"));
     set("noeviction");
-    eventually(PATIENCE, "the policy to be named no more", async || !named()).await;
+    until("the policy to be named no more", async || !named()).await;
     assert_eq!(node.health().evicts, None);
     node.close().await.unwrap();
 }

@@ -6,12 +6,11 @@ use tenure_pool::error::NotHandled;
 use tenure_pool::event::EventKind;
 use tenure_pool::inspect::{Cause, Verdict};
 use tenure_pool::{DispatchError, Error, JobState, Node, Plan, StopReason, Tick};
-use tenure_testing::eventually;
 
 use crate::asking::not_handled;
 use crate::history::noted;
 use crate::server_loss::TTL;
-use crate::world::{Home, PATIENCE, World, on_both_stores};
+use crate::world::{Home, World, on_both_stores, until};
 
 on_both_stores!(
     a_paused_job_rests_until_it_is_resumed,
@@ -31,7 +30,7 @@ on_both_stores!(
 );
 
 async fn runs(world: &World, key: &str, starts: usize) {
-    eventually(PATIENCE, "the job to run", async || {
+    until("the job to run", async || {
         world.recorder.is_running(key) && world.recorder.starts_of(key) == starts
     })
     .await;
@@ -47,7 +46,7 @@ async fn a_paused_job_rests_until_it_is_resumed(world: World) {
     let (node, other) = (world.node_with("a", 2).await, world.node("b").await);
     world.dispatch_one(&node, "key").await;
     other.notify("key", "before").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes("key") == ["before"]).await;
+    until("the notification", async || world.recorder.notes("key") == ["before"]).await;
     other.operate().pause("key", "ticket 17").await.unwrap();
     assert_eq!(world.recorder.stops("key"), [StopReason::Paused]);
     assert!(!world.recorder.is_running("key"));
@@ -58,7 +57,7 @@ async fn a_paused_job_rests_until_it_is_resumed(world: World) {
     assert_eq!(world.recorder.starts_of("key"), 1);
     other.operate().resume("key").await.unwrap();
     runs(&world, "key", 2).await;
-    eventually(PATIENCE, "what was kept", async || {
+    until("what was kept", async || {
         world.recorder.notes("key").last().is_some_and(|last| last == "meanwhile")
     })
     .await;
@@ -103,8 +102,7 @@ async fn a_paused_job_says_who_paused_it_and_why(world: World) {
 }
 
 async fn all_who_want_a_paused_job_are_told(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     node.operate().pause("key", "x").await.unwrap();
     let again = node.dispatch(("key", "")).await;
     assert!(matches!(&again, Err(DispatchError::JobExists { paused: true, parked: false, .. })), "{again:?}");
@@ -146,7 +144,7 @@ async fn a_pause_comes_back_with_older_data() {
     store.new_process();
     world.dispatch_one(&other, "another").await;
     let is_back = async || pause_of(&other, "key").await == Some(("anna".into(), "db moves".into()));
-    eventually(PATIENCE, "the pause to be back", is_back).await;
+    until("the pause to be back", is_back).await;
     assert_eq!((world.recorder.starts_of("key"), world.recorder.is_running("key")), (1, false));
     other.operate().resume("key").await.unwrap();
     runs(&world, "key", 2).await;
@@ -203,10 +201,7 @@ async fn a_paused_job_is_as_its_plan_wants_it(world: World) {
     runs(&world, "key", 1).await;
     node.operate().pause("key", "x").await.unwrap();
     let before = planned.load(std::sync::atomic::Ordering::SeqCst);
-    eventually(PATIENCE, "three more plans", async || {
-        planned.load(std::sync::atomic::Ordering::SeqCst) >= before + 3
-    })
-    .await;
+    until("three more plans", async || planned.load(std::sync::atomic::Ordering::SeqCst) >= before + 3).await;
     assert!(pause_of(&node, "key").await.is_some());
     assert_eq!(world.recorder.starts_of("key"), 1);
     node.operate().resume("key").await.unwrap();
@@ -299,8 +294,7 @@ async fn end_of(node: &Node, key: &str) -> Option<SystemTime> {
 }
 
 async fn a_pause_with_an_end_is_over_by_itself(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     let seen = world.inspector().await;
     node.operate().pause("key", "ticket 17").by("anna").lasting(Duration::from_secs(3_600)).await.unwrap();
     assert!(end_of(&node, "key").await.unwrap() > world.now() + Duration::from_secs(3_000));
@@ -319,8 +313,7 @@ async fn a_pause_with_an_end_is_over_by_itself(world: World) {
 }
 
 async fn a_pause_ends_though_all_nodes_were_started_anew(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     node.operate().pause("key", "x").lasting(Duration::from_millis(500)).await.unwrap();
     node.close().await.unwrap();
     let next = world.node_with("b", 1).await;
@@ -353,8 +346,7 @@ async fn a_longer_pause_takes_the_place_of_a_shorter_one(world: World) {
 }
 
 async fn only_a_pause_has_an_end(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     let day = Duration::from_secs(86_400);
     for refused in [
         node.operate().park("key", "x").lasting(day),

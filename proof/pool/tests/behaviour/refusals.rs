@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_pool::{DispatchError, Error, Job, Node};
+use tenure_testing::RedisServer;
 use tenure_testing::history::boottime_ns;
-use tenure_testing::{RedisServer, eventually};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::recorder::Act;
-use crate::world::{Holders, PATIENCE, World, workers_on};
+use crate::world::{Holders, World, until, workers_on};
 
 /// A busy machine that pauses for half of it costs no lease.
 const TTL: Duration = Duration::from_secs(4);
@@ -60,8 +60,7 @@ async fn refused(world: &World, node: &Node, key: &str) -> String {
 /// Two nodes with a worker each, and this many running jobs.
 async fn at_work(world: &World, jobs: usize) -> (Node, Node, Vec<String>, Holders) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, jobs).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, jobs).await;
     (a, b, keys, before)
 }
 
@@ -79,7 +78,7 @@ async fn a_read_only_server_ends_every_handler_until_it_takes_writes() {
     let (traffic, seconds) = (world.traffic() - traffic, (boottime_ns() - since) / 1_000_000_000 + 1);
     assert!(traffic < 400 * seconds, "{traffic} in {seconds} s");
     world.writable();
-    eventually(PATIENCE, "new workers for the old ones", async || {
+    until("new workers for the old ones", async || {
         let now = a.inspect().workers().await.unwrap();
         now.len() == 2 && now.iter().all(|worker| !old.contains(&worker.id.0) && worker.slot.is_some())
     })
@@ -129,7 +128,7 @@ async fn a_server_that_loads_its_data_is_waited_for() {
         redis::cmd("DEBUG").arg("RELOAD").query::<()>(&mut connection).unwrap();
     });
     let mut asking = world.client();
-    eventually(PATIENCE, "the server to load", async || {
+    until("the server to load", async || {
         let refused = redis::cmd("GET").arg("filler0").query::<redis::Value>(&mut asking).err();
         refused.is_some_and(|error| error.code() == Some("LOADING"))
     })
@@ -143,7 +142,7 @@ async fn a_server_that_loads_its_data_is_waited_for() {
     meanwhile.await.unwrap().unwrap();
     world.history().accepted("meanwhile");
     note.await.unwrap().unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
+    until("the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
     let mut after = world.placed(&a, &keys).await;
     assert!(after.remove("meanwhile").is_some());
     assert_eq!(after, before, "nothing was lost, nothing has moved");
@@ -175,10 +174,9 @@ async fn a_server_without_memory_keeps_what_runs_and_lets_it_end() {
     let act = Act::StartWhenTold(told.clone());
     let slow = move |job: &Job| if job.key().as_bytes() == b"slow" { act.clone() } else { Act::Run };
     let worker = a.add_worker(world.recorder.acting(slow)).await.unwrap();
-    let keys = world.dispatch(&a, 20).await;
-    world.placed(&a, &keys).await;
+    let (keys, _) = world.dispatch_placed(&a, 20).await;
     let starting = dispatch(&world, &a, "slow");
-    eventually(PATIENCE, "it to be starting", async || world.recorder.is_running("slow")).await;
+    until("it to be starting", async || world.recorder.is_running("slow")).await;
     let b = world.node_with("b", 1).await;
     let mut before = world.placed(&a, &keys).await;
     before.remove("slow");
@@ -195,7 +193,7 @@ async fn a_server_without_memory_keeps_what_runs_and_lets_it_end() {
     told.notify_one();
     starting.await.unwrap().unwrap();
     world.history().accepted("slow");
-    eventually(PATIENCE, "two leases to be over", async || full.elapsed() > 2 * world.ttl()).await;
+    until("two leases to be over", async || full.elapsed() > 2 * world.ttl()).await;
     let mut after = world.holders(&b).await;
     after.remove("slow");
     assert_eq!(after, before, "all run on");
@@ -210,7 +208,7 @@ async fn a_server_without_memory_keeps_what_runs_and_lets_it_end() {
 
     world.tell(&["CONFIG", "SET", "maxmemory", "0"]);
     b.notify(stayed[0].as_str(), "hello").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes(stayed[0]) == ["hello"]).await;
+    until("the notification", async || world.recorder.notes(stayed[0]) == ["hello"]).await;
     world.dispatch_one(&b, "another").await;
     let left: Vec<_> = keys.iter().filter(|key| *key != stopped).cloned().collect();
     world.placed(&b, &left).await;

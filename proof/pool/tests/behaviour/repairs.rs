@@ -4,9 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use tenure_pool::store::Refusal;
 use tenure_pool::{DispatchError, Error, Node};
-use tenure_testing::eventually;
 
-use crate::world::{PATIENCE, POOL, World, workers_on};
+use crate::world::{POOL, World, until, workers_on};
 
 const JOBS: usize = 5;
 
@@ -21,8 +20,7 @@ impl Damaged {
     async fn new() -> Self {
         let world = World::on_redis().with_ttl(Duration::from_secs(2));
         let node = world.node_with("a", 1).await;
-        let jobs = world.dispatch(&node, JOBS).await;
-        world.placed(&node, &jobs).await;
+        let (jobs, _) = world.dispatch_placed(&node, JOBS).await;
         Self { world, node, jobs }
     }
 
@@ -46,13 +44,13 @@ impl Damaged {
         let worker = workers_on(&self.node).await[0].to_string();
         for _ in 0..2 {
             let before = self.read("heartbeats", &worker);
-            eventually(PATIENCE, "a renewal", async || self.read("heartbeats", &worker) != before).await;
+            until("a renewal", async || self.read("heartbeats", &worker) != before).await;
         }
     }
 
     /// The pool is in another incarnation than this one.
     async fn recovered(&self, from: Option<String>) {
-        eventually(PATIENCE, "another incarnation", async || self.read("pool", "incarnation") != from).await;
+        until("another incarnation", async || self.read("pool", "incarnation") != from).await;
     }
 
     /// All jobs run, and the pool accepts nodes, workers and jobs.
@@ -60,7 +58,7 @@ impl Damaged {
         self.node.add_worker(self.world.recorder.clone()).await.unwrap();
         let late = self.world.node_with("late", 1).await;
         self.world.dispatch_one(&late, "another").await;
-        eventually(PATIENCE, "every job to run", async || {
+        until("every job to run", async || {
             let running = self.world.recorder.running();
             self.jobs.iter().all(|key| running.contains(key))
         })
@@ -123,7 +121,7 @@ async fn a_setting_that_was_seen_damaged_is_seen_put_right() {
     // Another revision makes the node read all settings.
     let revision: u64 = pool.read("pool", "settings_revision").unwrap().parse().unwrap();
     pool.write("pool", "settings_revision", &(revision + 1).to_string());
-    eventually(PATIENCE, "the node to go by it", async || pool.node.settings().payload_max == 52428).await;
+    until("the node to go by it", async || pool.node.settings().payload_max == 52428).await;
     pool.write("settings", "payload_max", &sound);
     pool.heals().await;
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tenure_pool::{DispatchError, Job, JobEnd, JobState, Node, RestartPolicy, Settings};
-use tenure_testing::eventually;
 
 use crate::parking::{strict, until_parked};
 use crate::recorder::Act;
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     a_job_that_fails_by_itself_is_gone_under_never,
@@ -43,13 +42,12 @@ async fn at_first(world: &World, node: &Node, times: usize, act: Act) {
 }
 
 async fn gone(node: &Node) {
-    eventually(PATIENCE, "the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    until("the job to be gone", async || node.inspect().jobs().await.unwrap().is_empty()).await;
 }
 
 /// Waits until the job has started this often and runs. Returns its attempts.
 async fn runs_again(world: &World, node: &Node, starts: usize) -> u32 {
-    eventually(PATIENCE, "the job to run again", async || {
+    until("the job to run again", async || {
         world.recorder.starts_of("key") == starts && world.recorder.is_running("key")
     })
     .await;
@@ -146,7 +144,7 @@ async fn a_job_that_waits_for_its_next_try_can_be_stopped(world: World) {
     at_first(&world, &node, 9, FALL).await;
     dispatch(&node, RestartPolicy::OnFailure).await;
     // Each pause is longer than the one before, so one of the looks falls into one of them.
-    eventually(PATIENCE, "the job to wait", async || {
+    until("the job to wait", async || {
         node.inspect()
             .job("key")
             .await
@@ -188,7 +186,7 @@ async fn a_job_that_takes_its_workers_down_is_parked(world: World) {
             observer.submit(("key", "payload")).await.unwrap();
         }
         node.add_worker(world.recorder.clone()).await.unwrap();
-        eventually(PATIENCE, "the job to run", async || world.recorder.starts_of("key") == round + 1).await;
+        until("the job to run", async || world.recorder.starts_of("key") == round + 1).await;
         node.abandon();
         node.closed().await;
     }
@@ -216,7 +214,7 @@ async fn a_closure_that_panics_is_started_again_under_on_failure(world: World) {
     });
     node.add_worker(handler).await.unwrap();
     dispatch(&node, RestartPolicy::OnFailure).await;
-    eventually(PATIENCE, "the second start", async || starts.load(Ordering::SeqCst) == 2).await;
+    until("the second start", async || starts.load(Ordering::SeqCst) == 2).await;
     let job = node.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.state, job.attempts), (JobState::Running, 2));
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use tenure_pool::job::TraceContext;
 use tenure_pool::{Client, DispatchError, JobSpec, JobState, Node, RestartPolicy};
-use tenure_testing::{Proxy, eventually};
+use tenure_testing::Proxy;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
+use crate::world::{POOL, SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     a_retry_gets_the_first_outcome_from_any_node,
@@ -174,10 +174,7 @@ where
     proxies.iter().for_each(Proxy::drop_replies);
     let calls = (0..200).map(|i| call(&nodes[i % 4], i).into_future());
     let calls = tokio::spawn(join_all(calls.collect::<Vec<_>>()));
-    eventually(PATIENCE, "a job to be accepted", async || {
-        !watcher.inspect().jobs().await.unwrap().is_empty()
-    })
-    .await;
+    until("a job to be accepted", async || !watcher.inspect().jobs().await.unwrap().is_empty()).await;
     proxies.iter().for_each(Proxy::resume);
     calls.await.unwrap().into_iter().map(|outcome| outcome.map(|_| ())).collect()
 }
@@ -223,7 +220,7 @@ async fn a_dispatch_whose_answers_are_lost_is_cancelled_all_the_same() {
     proxy.drop_replies();
     let call = node.dispatch(("key", "")).deadline(Duration::from_millis(500)).cancel_on_deadline();
     let call = tokio::spawn(call.into_future());
-    eventually(PATIENCE, "the job to run past its deadline", async || {
+    until("the job to run past its deadline", async || {
         let job = watcher.inspect().job("key").await.unwrap();
         job.is_some_and(|job| job.created.elapsed().is_ok_and(|age| age > Duration::from_secs(1)))
     })
@@ -231,10 +228,7 @@ async fn a_dispatch_whose_answers_are_lost_is_cancelled_all_the_same() {
     proxy.resume();
     let outcome = call.await.unwrap();
     assert!(matches!(outcome, Err(DispatchError::Cancelled { .. })), "{outcome:?}");
-    eventually(PATIENCE, "the job to be gone", async || {
-        watcher.inspect().job("key").await.unwrap().is_none()
-    })
-    .await;
+    until("the job to be gone", async || watcher.inspect().job("key").await.unwrap().is_none()).await;
     assert!(world.recorder.is_running("first") && !world.recorder.is_running("key"));
 }
 
@@ -253,7 +247,7 @@ async fn a_cancel_whose_answer_is_lost_says_that_it_cancelled() {
         proxy.drop_replies();
         let (canceller, cancelled) = (node.clone(), ticket.clone());
         let cancel = tokio::spawn(async move { canceller.cancel(&cancelled).await });
-        eventually(PATIENCE, "the cancel to be carried out", async || {
+        until("the cancel to be carried out", async || {
             let ended = watcher.wait(&ticket).deadline(SHORT).await;
             matches!(ended, Err(DispatchError::Ended | DispatchError::Cancelled { .. }))
         })

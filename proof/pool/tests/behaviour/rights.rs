@@ -6,10 +6,10 @@ use futures::StreamExt;
 use tenure_pool::{
     BoxError, Client, DispatchError, Error, JobSpec, JobState, Node, Plan, RestartPolicy, Tick,
 };
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::RedisServer;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, World, moved};
+use crate::world::{POOL, World, moved, until};
 
 const PROTOCOL: &str = include_str!("../../../../docs/protocol/limits.md");
 const SECURITY: &str = include_str!("../../../../SECURITY.md");
@@ -53,16 +53,13 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     b.dispatch(("own", "")).id("order-17").await.unwrap();
     b.dispatch(("own", "")).id("order-17").await.unwrap();
     b.notify(&*keys[0], "hello").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
+    until("the notification", async || world.recorder.notes(&keys[0]) == ["hello"]).await;
 
     let second = world.add_worker(&b).await;
     let spread = world.placed(&b, &keys).await;
     assert!(!moved(&placed, &spread).is_empty());
     second.drain().await.unwrap();
-    eventually(PATIENCE, "the drained worker to be gone", async || {
-        a.inspect().workers().await.unwrap().len() == 1
-    })
-    .await;
+    until("the drained worker to be gone", async || a.inspect().workers().await.unwrap().len() == 1).await;
 
     let mut ticker = client.ticker("beat", Duration::from_millis(20)).await.unwrap();
     assert_eq!(ticker.next().await.unwrap().number, 1);
@@ -74,7 +71,7 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
     };
     let schedule = client.schedule("plan", planner, Duration::from_millis(50)).await.unwrap();
     for key in ["planned-0", "planned-1"] {
-        eventually(PATIENCE, "a planned job", async || world.recorder.starts_of(key) > 0).await;
+        until("a planned job", async || world.recorder.starts_of(key) > 0).await;
     }
     schedule.end().await.unwrap();
 
@@ -86,11 +83,11 @@ async fn the_documented_rights_are_enough_for_a_whole_life() {
         let spec = JobSpec::new(format!("failing-{key}"), "").restart(RestartPolicy::OnFailure);
         client.submit(spec).await.unwrap();
     }
-    eventually(PATIENCE, "a parked job", async || !client.inspect().parked().await.unwrap().is_empty()).await;
+    until("a parked job", async || !client.inspect().parked().await.unwrap().is_empty()).await;
     let parked = client.inspect().parked().await.unwrap().remove(0);
     failing.drain().await.unwrap();
     client.operate().unpark(parked.key.clone()).await.unwrap();
-    eventually(PATIENCE, "the un-parked job to run", async || {
+    until("the un-parked job to run", async || {
         let job = client.inspect().job(parked.key.clone()).await.unwrap().unwrap();
         job.state == JobState::Running
     })

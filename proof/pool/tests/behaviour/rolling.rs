@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use tenure_pool::Node;
 use tenure_pool::inspect::MemberState;
-use tenure_testing::eventually;
 use tenure_testing::history::{Expect, Percentiles, check};
 
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{World, on_both_stores, until};
 
 on_both_stores!(a_rolling_deploy_moves_each_job_about_once);
 
@@ -30,7 +29,7 @@ async fn a_rolling_deploy_moves_each_job_about_once(world: World) {
     for number in 0..NODES {
         fleet.push_back(add(&world, number).await);
     }
-    eventually(PATIENCE, "all workers to be up", async || {
+    until("all workers to be up", async || {
         caller
             .inspect()
             .workers()
@@ -42,8 +41,7 @@ async fn a_rolling_deploy_moves_each_job_about_once(world: World) {
             == NODES
     })
     .await;
-    let keys = world.dispatch(&caller, JOBS).await;
-    world.placed(&caller, &keys).await;
+    let (keys, _) = world.dispatch_placed(&caller, JOBS).await;
 
     for number in NODES..2 * NODES {
         fleet.push_back(add(&world, number).await);

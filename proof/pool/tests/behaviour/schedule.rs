@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tenure_pool::schedule::Schedule;
 use tenure_pool::{BoxError, Client, Error, JobSpec, Node, Plan, Planner, Tick};
-use tenure_testing::{Data, Proxy, eventually};
+use tenure_testing::{Data, Proxy};
 use tokio::sync::Semaphore;
 
 use crate::recorder::{Act, SlowEnd};
-use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
+use crate::world::{POOL, SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     one_of_all_nodes_plans_at_a_time,
@@ -107,7 +107,7 @@ impl Desk {
 
     /// Waits for this many ticks in all.
     async fn in_all(&self, ticks: usize) {
-        eventually(PATIENCE, "ticks", async || self.asked().len() >= ticks).await;
+        until("ticks", async || self.asked().len() >= ticks).await;
     }
 
     /// Waits for this many more ticks.
@@ -131,7 +131,7 @@ impl Planner for Clerk {
 
 async fn running(world: &World, keys: &[&str]) {
     let keys: BTreeSet<_> = keys.iter().map(ToString::to_string).collect();
-    eventually(PATIENCE, "exactly the wanted jobs to run", async || {
+    until("exactly the wanted jobs to run", async || {
         let running = world.recorder.running();
         if running == keys { Ok(()) } else { Err(format!("{running:?} instead of {keys:?}")) }
     })
@@ -272,8 +272,7 @@ async fn a_full_pool_starves_no_other_job_of_the_plan(world: World) {
     let node = world.builder("a").max_queued(3).join().await.unwrap();
     desk.want(&["1", "2", "3", "4", "5"]);
     let schedule = desk.schedule(&node, OFTEN).await;
-    eventually(PATIENCE, "the pool to be full", async || node.inspect().jobs().await.unwrap().len() == 3)
-        .await;
+    until("the pool to be full", async || node.inspect().jobs().await.unwrap().len() == 3).await;
     desk.ticks(3).await;
     assert_eq!(node.inspect().jobs().await.unwrap().len(), 3);
     world.add_worker(&node).await;
@@ -300,7 +299,7 @@ async fn a_job_that_does_not_end_delays_no_plan(world: World) {
     running(&world, &["stuck", "new"]).await;
     assert_eq!(world.recorder.starts_of("stuck"), 1, "it has not ended");
     slow.told.notify_one();
-    eventually(PATIENCE, "it to be started again", async || world.recorder.starts_of("stuck") == 2).await;
+    until("it to be started again", async || world.recorder.starts_of("stuck") == 2).await;
 }
 
 async fn a_job_that_ended_is_dispatched_again(world: World) {
@@ -309,7 +308,7 @@ async fn a_job_that_ended_is_dispatched_again(world: World) {
     node.add_worker(world.recorder.acting(|_| crate::recorder::Act::End)).await.unwrap();
     desk.want(&["short"]);
     desk.schedule(&node, OFTEN).await;
-    eventually(PATIENCE, "the job to come again", async || world.recorder.starts_of("short") > 3).await;
+    until("the job to come again", async || world.recorder.starts_of("short") > 3).await;
 }
 
 async fn a_plan_replaces_the_changed_payloads_of_its_own_jobs(world: World) {
@@ -327,9 +326,9 @@ async fn a_plan_replaces_the_changed_payloads_of_its_own_jobs(world: World) {
     desk.ticks(3).await;
     *rate.lock().unwrap() = "rate=2";
     let payloads = |key: &str| world.recorder.payloads(key);
-    eventually(PATIENCE, "the change", async || payloads("acme") == ["rate=1", "rate=2"]).await;
+    until("the change", async || payloads("acme") == ["rate=1", "rate=2"]).await;
     b.update(("acme", "rate=9")).await.unwrap();
-    eventually(PATIENCE, "what the plan wants", async || {
+    until("what the plan wants", async || {
         payloads("acme").last().is_some_and(|payload| payload == "rate=2") && payloads("acme").len() > 2
     })
     .await;
@@ -345,9 +344,9 @@ async fn thousands_of_jobs_are_planned_and_stopped(world: World) {
     let keys: Vec<_> = (0..1_500).map(|i| format!("job-{i}")).collect();
     *desk.wanted.lock().unwrap() = keys.iter().cloned().collect();
     desk.schedule(&node, OFTEN).await;
-    eventually(PATIENCE, "all to run", async || world.recorder.running().len() == keys.len()).await;
+    until("all to run", async || world.recorder.running().len() == keys.len()).await;
     *desk.wanted.lock().unwrap() = keys.iter().take(700).cloned().collect();
-    eventually(PATIENCE, "the others to stop", async || world.recorder.running().len() == 700).await;
+    until("the others to stop", async || world.recorder.running().len() == 700).await;
     desk.ticks(2).await;
     assert!(world.recorder.starts().values().all(|starts| *starts == 1));
 }
@@ -382,21 +381,14 @@ async fn a_turn_that_is_left_is_taken_at_once(world: World) {
     let on_b = desk.schedule(&b, OFTEN).await;
     on_a.close().await.unwrap();
     on_a.ended().await;
-    eventually(PATIENCE, "the other to plan", async || desk.last().is_some_and(|(node, _)| node == "b"))
-        .await;
+    until("the other to plan", async || desk.last().is_some_and(|(node, _)| node == "b")).await;
     let again = desk.schedule(&a, OFTEN).await;
     on_b.close().await.unwrap();
-    eventually(PATIENCE, "the first to plan again", async || {
-        desk.last().is_some_and(|(node, _)| node == "a")
-    })
-    .await;
+    until("the first to plan again", async || desk.last().is_some_and(|(node, _)| node == "a")).await;
     desk.schedule(&b, OFTEN).await;
     assert!(a.close().await.unwrap().complete);
     again.ended().await;
-    eventually(PATIENCE, "the other to plan again", async || {
-        desk.last().is_some_and(|(node, _)| node == "b")
-    })
-    .await;
+    until("the other to plan again", async || desk.last().is_some_and(|(node, _)| node == "b")).await;
     assert!(matches!(again.set_period(OFTEN).await, Err(Error::NodeClosed)));
 }
 
@@ -412,7 +404,7 @@ async fn another_period_counts_on_all_nodes(world: World) {
     assert!(desk.asked().iter().all(|(node, _)| node == "a"));
     // The last node that schedules sets the period.
     let on_b = desk.schedule(&b, SELDOM).await;
-    eventually(PATIENCE, "the ticks to become seldom", async || {
+    until("the ticks to become seldom", async || {
         let before = desk.asked().len();
         let pause = tokio::time::timeout(Duration::from_secs(1), desk.ticks(1)).await;
         pause.is_err() && desk.asked().len() == before
@@ -475,7 +467,7 @@ async fn planning_goes_on_after_an_outage(world: World) {
     desk.schedule(&b, OFTEN).await;
     running(&world, &["one"]).await;
     world.cut_off();
-    eventually(PATIENCE, "the handler to end", async || world.recorder.running().is_empty()).await;
+    until("the handler to end", async || world.recorder.running().is_empty()).await;
     desk.want(&["one", "two"]);
     world.reconnect();
     running(&world, &["one", "two"]).await;
@@ -494,12 +486,10 @@ async fn a_wiped_pool_is_planned_again(world: World) {
     running(&world, &["one", "two"]).await;
     let before = desk.last().unwrap().1;
     world.wipe();
-    eventually(PATIENCE, "another plan", async || desk.last().unwrap().1.term > before.term).await;
+    until("another plan", async || desk.last().unwrap().1.term > before.term).await;
     running(&world, &["one", "two"]).await;
-    eventually(PATIENCE, "both to be there again", async || {
-        a.inspect().jobs().await.is_ok_and(|jobs| jobs.len() == 2)
-    })
-    .await;
+    until("both to be there again", async || a.inspect().jobs().await.is_ok_and(|jobs| jobs.len() == 2))
+        .await;
 }
 
 async fn a_schedule_ends_with_its_pool(world: World) {
@@ -556,7 +546,7 @@ async fn a_call_that_is_dropped_takes_no_part(world: World) {
         }
     }
     desk.schedule(&b, OFTEN).await;
-    eventually(PATIENCE, "the other node to plan", async || {
+    until("the other node to plan", async || {
         desk.last().is_some_and(|(node, tick)| node == "b" && tick.number > 1)
     })
     .await;
@@ -590,7 +580,7 @@ async fn a_schedule_outlives_a_restart_of_the_server_with_its_data() {
     let (_, before) = desk.last().unwrap();
     world.server().restart(Data::Keep).unwrap();
     desk.want(&["two"]);
-    eventually(PATIENCE, "plans in a new turn", async || desk.last().unwrap().1.term > before.term).await;
+    until("plans in a new turn", async || desk.last().unwrap().1.term > before.term).await;
     running(&world, &["two"]).await;
     // The server may have lost the last moment, so a number may come again in another turn.
     let ticks: Vec<_> = desk.asked().iter().map(|(_, tick)| (tick.term, tick.number)).collect();
@@ -624,7 +614,7 @@ async fn a_paused_planner_changes_nothing_when_it_wakes() {
         }
     };
     slow.schedule("plan", planner, SELDOM).await.unwrap();
-    eventually(PATIENCE, "the planner to think", async || asked.load(Ordering::SeqCst) == 1).await;
+    until("the planner to think", async || asked.load(Ordering::SeqCst) == 1).await;
     let desk = Desk::new();
     desk.want(&["one"]);
     desk.schedule(&b, OFTEN).await;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redis::{Commands, Connection};
 use tenure_pool::{Node, RestartPolicy};
-use tenure_testing::{Data, eventually};
+use tenure_testing::Data;
 use tokio::sync::Notify;
 
 use crate::recorder::Act;
-use crate::world::{Holders, Home, PATIENCE, POOL, World, moved, on_both_stores, workers_on};
+use crate::world::{Holders, Home, POOL, World, beside, moved, on_both_stores, until, workers_on};
 
 on_both_stores!(
     a_new_process_with_all_data_leaves_every_job_running,
@@ -44,8 +44,7 @@ impl World {
 /// them works.
 pub(crate) async fn all_runs_on_after(world: &World, loss: impl AsyncFnOnce()) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&a, 30).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, 30).await;
     loss().await;
     world.dispatch_one(&b, "another").await;
     runs_on(world, &b, &keys, &before).await;
@@ -63,13 +62,10 @@ async fn runs_on(world: &World, node: &Node, keys: &[String], before: &Holders) 
     for note in ["one", "two"] {
         node.notify(told.as_str(), note).await.unwrap();
     }
-    eventually(PATIENCE, "the notifications", async || world.recorder.notes(told) == ["one", "two"]).await;
+    until("the notifications", async || world.recorder.notes(told) == ["one", "two"]).await;
     world.stop(node, stopped).await;
-    eventually(PATIENCE, "the stopped job to end", async || !world.recorder.is_running(stopped)).await;
-    eventually(PATIENCE, "its record to go", async || {
-        node.inspect().job(stopped.as_str()).await.unwrap().is_none()
-    })
-    .await;
+    until("the stopped job to end", async || !world.recorder.is_running(stopped)).await;
+    until("its record to go", async || node.inspect().job(stopped.as_str()).await.unwrap().is_none()).await;
 }
 
 async fn a_new_process_with_all_data_leaves_every_job_running(world: World) {
@@ -94,10 +90,7 @@ async fn a_fenced_worker_s_jobs_start_again_after_a_wipe(world: World) {
         Home::Memory(store) => store.set_available(false),
         Home::Redis(_) | Home::Elsewhere => world.server().pause().unwrap(),
     }
-    eventually(PATIENCE, "the handlers to end with their lease", async || {
-        world.recorder.running().is_empty()
-    })
-    .await;
+    until("the handlers to end with their lease", async || world.recorder.running().is_empty()).await;
     match &world.home {
         Home::Memory(store) => {
             store.tamper(tenure_protocol::memory::Server::wipe);
@@ -108,7 +101,7 @@ async fn a_fenced_worker_s_jobs_start_again_after_a_wipe(world: World) {
             world.wipe();
         }
     }
-    eventually(PATIENCE, "a new worker for the old one", async || {
+    until("a new worker for the old one", async || {
         b.inspect().workers().await.unwrap().iter().any(|worker| !old.contains(&worker.id.0))
     })
     .await;
@@ -124,14 +117,8 @@ async fn an_accepted_dispatch_outlives_a_wipe_with_its_caller() {
     for world in [World::in_memory(), World::on_redis()] {
         let world = world.with_ttl(SHORT_TTL);
         let node = world.node("a").await;
-        let open = tokio::spawn({
-            let node = node.clone();
-            async move { node.dispatch(("open", "kept")).await }
-        });
-        eventually(PATIENCE, "it to be accepted", async || {
-            node.inspect().job("open").await.unwrap().is_some()
-        })
-        .await;
+        let open = beside(&node, |node| async move { node.dispatch(("open", "kept")).await });
+        until("it to be accepted", async || node.inspect().job("open").await.unwrap().is_some()).await;
         world.wipe();
         node.add_worker(world.recorder.clone()).await.unwrap();
         open.await.unwrap().unwrap();
@@ -155,10 +142,7 @@ async fn older_data_brings_nothing_back_and_ends_nothing() {
     world.placed(&a, &keys).await;
     let stopped = keys.remove(0);
     world.stop(&b, &stopped).await;
-    eventually(PATIENCE, "the stopped job to go", async || {
-        b.inspect().job(stopped.as_str()).await.unwrap().is_none()
-    })
-    .await;
+    until("the stopped job to go", async || b.inspect().job(stopped.as_str()).await.unwrap().is_none()).await;
     keys.push("forgotten".to_owned());
     let before = world.placed(&a, &keys).await;
     let starts = world.recorder.starts();
@@ -178,8 +162,7 @@ async fn running_jobs_survive_a_pool_that_a_new_node_opened_first() {
     let world = World::in_memory().with_ttl(TTL);
     let Home::Memory(store) = &world.home else { panic!("in memory") };
     let a = world.node_with("a", 1).await;
-    let keys = world.dispatch(&a, 10).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, 10).await;
     store.tamper(tenure_protocol::memory::Server::wipe);
     let b = world.node("b").await;
     world.dispatch_one(&b, "another").await;
@@ -192,8 +175,7 @@ async fn a_node_that_drains_goes_on_with_it() {
     let world = World::in_memory().with_ttl(TTL);
     let Home::Memory(store) = &world.home else { panic!("in memory") };
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&b, 20).await;
-    world.placed(&b, &keys).await;
+    let (keys, _) = world.dispatch_placed(&b, 20).await;
     store.new_process();
     let closing = tokio::spawn(async move { a.close().await });
     assert!(closing.await.unwrap().unwrap().complete);
@@ -213,10 +195,7 @@ async fn a_pool_that_shuts_down_does_so_all_the_same() {
     world.dispatch_one(&b, "held").await;
     let old = store.tamper(|server| server.snapshot());
     world.history().stop_requested("held");
-    let ending = tokio::spawn({
-        let a = a.clone();
-        async move { a.operate().shutdown().await }
-    });
+    let ending = beside(&a, |a| async move { a.operate().shutdown().await });
     world.shutting_down().await;
     store.tamper(|server| server.restore(old));
     store.new_process();
@@ -260,9 +239,9 @@ async fn nothing_moves_until(loss: impl Fn(&mut Connection), is_back: impl Fn(&m
         let key = format!("round-{round}");
         world.dispatch_one(&b, &key).await;
         b.notify(key.as_str(), "hello").await.unwrap();
-        eventually(PATIENCE, "the notification", async || world.recorder.notes(&key) == ["hello"]).await;
+        until("the notification", async || world.recorder.notes(&key) == ["hello"]).await;
         keys.push(key);
-        eventually(PATIENCE, "what was lost", async || is_back(&mut world.client())).await;
+        until("what was lost", async || is_back(&mut world.client())).await;
     }
     let after = world.placed(&a, &keys).await;
     assert!(before.iter().all(|(key, held)| after[key] == *held));
@@ -328,13 +307,13 @@ async fn jobs_that_fail_when_the_data_go_are_tried_again() {
         b.submit((key.as_str(), "x")).restart(RestartPolicy::Always).await.unwrap();
     }
     for key in &keys {
-        eventually(PATIENCE, "the job to run", async || world.recorder.is_running(key)).await;
+        until("the job to run", async || world.recorder.is_running(key)).await;
     }
     world.wipe();
     SERVER_IS_GONE.store(true, Ordering::Release);
     TOLD.notify_waiters();
     for key in &keys {
-        eventually(PATIENCE, "the job to be tried again", async || {
+        until("the job to be tried again", async || {
             world.recorder.starts_of(key) == 2 && world.recorder.is_running(key)
         })
         .await;

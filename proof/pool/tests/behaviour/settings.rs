@@ -8,9 +8,9 @@ use tenure_pool::store::{
 };
 use tenure_pool::{Client, DispatchError, Error, Node, Settings};
 use tenure_protocol::model::id::PoolName;
-use tenure_testing::{Proxy, eventually};
+use tenure_testing::Proxy;
 
-use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores};
+use crate::world::{Home, POOL, SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     a_change_holds_on_every_node_at_once,
@@ -25,7 +25,7 @@ on_both_stores!(
 );
 
 async fn heard(node: &Node, max_queued: u64) {
-    eventually(PATIENCE, "the node to hear of it", async || node.settings().max_queued == max_queued).await;
+    until("the node to hear of it", async || node.settings().max_queued == max_queued).await;
 }
 
 async fn a_change_holds_on_every_node_at_once(world: World) {
@@ -55,8 +55,7 @@ async fn a_change_holds_on_every_node_at_once(world: World) {
 }
 
 async fn a_later_join_takes_settings_that_it_was_not_given(world: World) {
-    let a = world.node_with("a", 1).await;
-    world.dispatch_one(&a, "key").await;
+    let a = world.node_running("a", "key").await;
     a.operate().change_settings(|settings| settings.max_queued = 7).await.unwrap();
     match world.builder("old").max_queued(10_000).join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
@@ -141,7 +140,7 @@ async fn changes_made_at_once_are_all_kept(world: World) {
         change.unwrap();
     }
     for node in [&a, &b] {
-        eventually(PATIENCE, "the node to hear of all", async || {
+        until("the node to hear of all", async || {
             let settings = node.settings();
             let Settings { max_queued, strikes, notify_cap, stable_run, .. } = *settings;
             (max_queued, strikes, notify_cap, stable_run) == (7, 7, 7, Duration::from_millis(7))
@@ -203,7 +202,7 @@ async fn a_pool_that_loses_its_data_keeps_its_changed_settings() {
     node.operate().change_settings(|settings| settings.max_queued = 7).await.unwrap();
     let Home::Memory(store) = &world.home else { unreachable!() };
     store.tamper(tenure_protocol::memory::Server::wipe);
-    eventually(PATIENCE, "the pool to be made again", async || {
+    until("the pool to be made again", async || {
         world.data().await.iter().any(|line| line == "settings max_queued = 7")
     })
     .await;
@@ -221,10 +220,10 @@ async fn a_worker_cut_off_while_the_settings_changed_comes_back() {
     world.add_worker(&b).await;
     for (round, max_queued) in (7..10).enumerate() {
         proxy.pause();
-        eventually(PATIENCE, "the worker to be fenced", async || b.health().workers[0].id.is_none()).await;
+        until("the worker to be fenced", async || b.health().workers[0].id.is_none()).await;
         a.operate().change_settings(|settings| settings.max_queued = max_queued).await.unwrap();
         proxy.resume();
-        eventually(PATIENCE, "the worker to be back", async || {
+        until("the worker to be back", async || {
             let health = b.health();
             if health.is_healthy() { Ok(()) } else { Err(health) }
         })

@@ -5,9 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures::future::join_all;
 use tenure_pool::{DispatchError, Error, Node, StopReason};
-use tenure_testing::eventually;
 
-use crate::world::{Home, PATIENCE, POOL, SHORT, World, on_both_stores};
+use crate::world::{Home, PATIENCE, POOL, SHORT, World, beside, on_both_stores, until};
 
 on_both_stores!(
     a_shutdown_ends_every_node_and_leaves_nothing,
@@ -65,8 +64,7 @@ async fn a_shutdown_ends_every_node_and_leaves_nothing(world: World) {
     world.assert_clean_at_end();
     assert!(matches!(a.dispatch(("late", "")).await, Err(DispatchError::NodeClosed)));
 
-    let again = world.node_with("a", 1).await;
-    world.dispatch_one(&again, "anew").await;
+    let _again = world.node_running("a", "anew").await;
     assert!(world.recorder.is_running("anew"));
 }
 
@@ -77,11 +75,8 @@ async fn jobs_that_nobody_began_are_dropped_and_their_waiters_told(world: World)
         let (b, ticket) = (b.clone(), ticket.clone());
         async move { b.wait(&ticket).await }
     });
-    let dispatcher = tokio::spawn({
-        let b = b.clone();
-        async move { b.dispatch(("neither", "")).await }
-    });
-    eventually(PATIENCE, "both to be accepted", async || a.inspect().jobs().await.unwrap().len() == 2).await;
+    let dispatcher = beside(&b, |b| async move { b.dispatch(("neither", "")).await });
+    until("both to be accepted", async || a.inspect().jobs().await.unwrap().len() == 2).await;
     // Nothing can begin, and its time must pass.
     let report = a.operate().shutdown().closing(SHORT).await.unwrap();
     assert_eq!(report.left, vec![]);
@@ -103,10 +98,7 @@ async fn the_others_finish_what_a_vanished_node_began(world: World) {
     for key in &keys {
         world.history().stop_requested(key);
     }
-    let asked = tokio::spawn({
-        let a = a.clone();
-        async move { a.operate().shutdown().await }
-    });
+    let asked = beside(&a, |a| async move { a.operate().shutdown().await });
     world.shutting_down().await;
     a.abandon();
     asked.await.unwrap().expect_err("the node has vanished");
@@ -127,10 +119,7 @@ async fn a_join_cleans_up_after_a_pool_that_died_in_the_middle(world: World) {
         node.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
     }
     world.dispatch(&a, 10).await;
-    let asked = tokio::spawn({
-        let a = a.clone();
-        async move { a.operate().shutdown().await }
-    });
+    let asked = beside(&a, |a| async move { a.operate().shutdown().await });
     world.shutting_down().await;
     a.abandon();
     b.abandon();
@@ -148,10 +137,7 @@ async fn a_join_is_refused_while_the_pool_shuts_down(world: World) {
     let a = world.builder("a").stop_timeout(Duration::from_secs(60)).join().await.unwrap();
     a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
     world.dispatch_one(&a, "holds it up").await;
-    let _asked = tokio::spawn({
-        let a = a.clone();
-        async move { a.operate().shutdown().await }
-    });
+    let _asked = beside(&a, |a| async move { a.operate().shutdown().await });
     world.shutting_down().await;
     let refused = world.builder("b").join().await.expect_err("the pool is shutting down");
     assert!(matches!(refused, Error::ShuttingDown | Error::PoolClosed), "{refused:?}");
@@ -165,8 +151,7 @@ async fn accepted_jobs_begin_before_the_pool_stops(world: World) {
     }));
     // Some are accepted before it and some are not. Many have not begun.
     let (submitted, report) = tokio::join!(submitted, async {
-        eventually(PATIENCE, "some to be accepted", async || !b.inspect().jobs().await.unwrap().is_empty())
-            .await;
+        until("some to be accepted", async || !b.inspect().jobs().await.unwrap().is_empty()).await;
         b.operate().shutdown().await
     });
     let report = report.unwrap();
@@ -183,11 +168,8 @@ async fn jobs_that_have_not_begun_are_dropped_at_once_on_request(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
     let tickets = join_all((0..20).map(|i| a.submit((format!("job-{i}"), "")).into_future())).await;
     assert!(tickets.iter().all(Result::is_ok));
-    let waiter = tokio::spawn({
-        let b = b.clone();
-        async move { b.dispatch(("waits", "")).await }
-    });
-    eventually(PATIENCE, "all to be accepted", async || a.inspect().jobs().await.unwrap().len() == 21).await;
+    let waiter = beside(&b, |b| async move { b.dispatch(("waits", "")).await });
+    until("all to be accepted", async || a.inspect().jobs().await.unwrap().len() == 21).await;
     let (of_a, of_b) = tokio::join!(
         a.operate().shutdown().drop_queued().into_future(),
         b.operate().shutdown().drop_queued().into_future()
@@ -217,16 +199,11 @@ fn assert_ended(world: &World) {
 async fn a_shutdown_is_hastened_by_an_operator_without_a_node(world: World) {
     // Without a worker no job begins.
     let node = world.node("a").await;
-    let waiter = tokio::spawn({
-        let node = node.clone();
-        async move { node.dispatch(("waits", "")).await }
-    });
-    eventually(PATIENCE, "the job to be accepted", async || !node.inspect().jobs().await.unwrap().is_empty())
-        .await;
+    let waiter = beside(&node, |node| async move { node.dispatch(("waits", "")).await });
+    until("the job to be accepted", async || !node.inspect().jobs().await.unwrap().is_empty()).await;
     let operator = world.builder("x").operate().await.unwrap();
-    let asked = tokio::spawn({
-        let node = node.clone();
-        async move { node.operate().shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
+    let asked = beside(&node, |node| async move {
+        node.operate().shutdown().closing(PATIENCE * 10).within(PATIENCE).await
     });
     world.shutting_down().await;
     let ended = operator.shutdown().drop_queued().within(PATIENCE).await.unwrap();
@@ -253,10 +230,7 @@ async fn a_pool_is_ended_by_an_operator_without_a_node(world: World) {
 async fn an_operator_ends_a_closing_pool_in_which_nobody_lives(world: World) {
     let node = world.node("a").await;
     node.submit(("never begun", "")).await.unwrap();
-    let asked = tokio::spawn({
-        let node = node.clone();
-        async move { node.operate().shutdown().closing(PATIENCE * 10).await }
-    });
+    let asked = beside(&node, |node| async move { node.operate().shutdown().closing(PATIENCE * 10).await });
     world.shutting_down().await;
     node.abandon();
     assert!(asked.await.unwrap().is_err());
@@ -270,10 +244,8 @@ async fn a_shutdown_past_its_time_names_the_workers_left_and_goes_on(world: Worl
     let b = world.node("b").await;
     let worker = a.add_worker(world.recorder.acting(|_| crate::recorder::Act::HangStop)).await.unwrap();
     world.dispatch_one(&a, "holds it up").await;
-    eventually(PATIENCE, "the other node to hear of the worker", async || {
-        b.inspect().workers().await.unwrap().len() == 1
-    })
-    .await;
+    until("the other node to hear of the worker", async || b.inspect().workers().await.unwrap().len() == 1)
+        .await;
     let report = b.operate().shutdown().within(Duration::ZERO).await.unwrap();
     assert!(!report.complete);
     assert_eq!(report.left, [worker.id().unwrap()]);
@@ -305,10 +277,7 @@ async fn a_pool_closes_for_10_s_unless_told_otherwise(world: World) {
     let node = world.node("a").await;
     node.submit(("never begun", "")).await.unwrap();
     let before = now();
-    let asked = tokio::spawn({
-        let node = node.clone();
-        async move { node.operate().shutdown().await }
-    });
+    let asked = beside(&node, |node| async move { node.operate().shutdown().await });
     world.shutting_down().await;
     let after = now();
     let data = world.data().await;

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tenure_pool::{DispatchError, Job, JobSpec, StopReason};
-use tenure_testing::eventually;
 
 use crate::parking::{strict, until_parked};
 use crate::recorder::Act;
-use crate::world::{PATIENCE, SHORT, World, on_both_stores};
+use crate::world::{SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     a_job_that_hangs_is_tried_again_and_parked_in_the_end,
@@ -49,7 +48,7 @@ async fn a_hung_job_that_ignores_its_cancellation_is_aborted(world: World) {
     let hangs = |job: &Job| if job.attempts() == 1 { Act::HangStop } else { Act::Hold };
     node.add_worker(world.recorder.acting(hangs)).await.unwrap();
     node.dispatch(("key", "")).progress_timeout(SILENCE).await.unwrap();
-    eventually(PATIENCE, "its second start", async || world.recorder.starts_of("key") == 2).await;
+    until("its second start", async || world.recorder.starts_of("key") == 2).await;
     world.assert_clean();
 }
 

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tenure_pool::{Error, JobState, StopReason};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{World, on_both_stores, until};
 
 on_both_stores!(
     a_running_job_is_parked_and_retried_from_another_node,
@@ -21,7 +20,7 @@ on_both_stores!(
 );
 
 async fn runs(world: &World, key: &str, starts: usize) {
-    eventually(PATIENCE, "the job to run", async || {
+    until("the job to run", async || {
         world.recorder.is_running(key) && world.recorder.starts_of(key) == starts
     })
     .await;
@@ -31,7 +30,7 @@ async fn a_running_job_is_parked_and_retried_from_another_node(world: World) {
     let (node, other) = (world.node_with("a", 2).await, world.node("b").await);
     world.dispatch_one(&node, "key").await;
     other.notify("key", "before").await.unwrap();
-    eventually(PATIENCE, "the notification", async || world.recorder.notes("key") == ["before"]).await;
+    until("the notification", async || world.recorder.notes("key") == ["before"]).await;
     other.operate().park("key", "ticket 17").await.unwrap();
     let job = other.inspect().job("key").await.unwrap().unwrap();
     assert_eq!((job.state, job.attempts, job.error.as_deref()), (JobState::Parked, 0, Some("ticket 17")));
@@ -42,7 +41,7 @@ async fn a_running_job_is_parked_and_retried_from_another_node(world: World) {
     other.notify("key", "meanwhile").await.unwrap();
     other.operate().retry("key").await.unwrap();
     runs(&world, "key", 2).await;
-    eventually(PATIENCE, "what was kept", async || {
+    until("what was kept", async || {
         world.recorder.notes("key").last().is_some_and(|last| last == "meanwhile")
     })
     .await;
@@ -63,8 +62,7 @@ async fn a_job_that_waits_is_parked_and_retried(world: World) {
 
 async fn a_bounced_job_stays_elsewhere_and_a_restart_brings_it_home(world: World) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
-    let keys = world.dispatch(&a, 12).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, 12).await;
     let key = keys[0].as_str();
     b.operate().bounce(key).await.unwrap();
     runs(&world, key, 2).await;
@@ -94,7 +92,7 @@ async fn a_job_that_waits_for_its_pause_begins_now(world: World) {
     node.add_worker(acting).await.unwrap();
     world.history().submitted("key");
     node.submit(("key", "payload of key")).await.unwrap();
-    eventually(PATIENCE, "the job to be refused", async || {
+    until("the job to be refused", async || {
         let job = node.inspect().job("key").await.unwrap();
         job.is_some_and(|job| job.state == JobState::Queued && job.token.0 > 0)
     })
@@ -102,7 +100,7 @@ async fn a_job_that_waits_for_its_pause_begins_now(world: World) {
     refuses.store(false, Ordering::SeqCst);
     node.operate().retry("key").await.unwrap();
     // Without the retry this would take four minutes.
-    eventually(PATIENCE, "the job to run", async || world.recorder.is_running("key")).await;
+    until("the job to run", async || world.recorder.is_running("key")).await;
 }
 
 async fn what_cannot_be_steered_says_so(world: World) {
@@ -139,8 +137,7 @@ async fn every_shard_steers_its_jobs(world: World) {
 }
 
 async fn an_operator_without_a_node_joins_once_and_leaves(world: World) {
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     let operator = world.builder("x").operate().await.unwrap();
     operator.pause("key", "ticket 17").await.unwrap();
     let paused = operator.inspect().job("key").await.unwrap().unwrap().paused.unwrap();

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use tenure_pool::{BoxError, Error, Job, JobHandler, Start, StopReason};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{World, beside, on_both_stores, until};
 
 on_both_stores!(
     a_running_job_is_stopped_from_another_node,
@@ -52,7 +51,7 @@ async fn a_wait_for_a_stop_ends_at_its_deadline_and_the_stop_stays(world: World)
         matches!(&late, Err(Error::StillStopping { key, .. }) if key.as_str() == Some("key")),
         "{late:?}"
     );
-    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
+    until("the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
 }
 
@@ -60,9 +59,8 @@ async fn a_running_job_is_stopped_from_another_node(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node("b").await);
     world.dispatch_one(&a, "key").await;
     world.stop(&b, "key").await;
-    eventually(PATIENCE, "the handler to end", async || world.recorder.stops("key") == [StopReason::Stopped])
-        .await;
-    eventually(PATIENCE, "the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
+    until("the handler to end", async || world.recorder.stops("key") == [StopReason::Stopped]).await;
+    until("the record to go", async || b.inspect().job("key").await.unwrap().is_none()).await;
     world.history().stop_acknowledged("key");
     world.assert_clean();
 }
@@ -71,10 +69,9 @@ async fn a_stop_reaches_a_start_that_is_under_way(world: World) {
     let node = world.builder("a").stop_timeout(Duration::from_millis(200)).join().await.unwrap();
     node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
     let ticket = node.submit(("key", "")).await.unwrap();
-    eventually(PATIENCE, "the start to be under way", async || world.recorder.is_running("key")).await;
+    until("the start to be under way", async || world.recorder.is_running("key")).await;
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
-        .await;
+    until("the record to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
     node.wait(&ticket).await.expect_err("it has never started");
     assert_eq!(world.recorder.starts_of("key"), 1);
@@ -83,15 +80,12 @@ async fn a_stop_reaches_a_start_that_is_under_way(world: World) {
 async fn jobs_stopped_while_they_move_stay_stopped(world: World) {
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
     let keys = world.dispatch(&a, 60).await;
-    let closing = tokio::spawn({
-        let a = a.clone();
-        async move { a.close().await }
-    });
+    let closing = beside(&a, |a| async move { a.close().await });
     for key in &keys {
         world.stop(&b, key).await;
     }
     assert!(closing.await.unwrap().unwrap().left.is_empty());
-    eventually(PATIENCE, "every record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
+    until("every record to go", async || b.inspect().jobs().await.unwrap().is_empty()).await;
     for key in &keys {
         world.history().stop_acknowledged(key);
     }
@@ -106,8 +100,7 @@ async fn a_second_stop_changes_nothing(world: World) {
     world.dispatch_one(&node, "key").await;
     world.stop(&node, "key").await;
     world.stop(&node, "key").await;
-    eventually(PATIENCE, "the record to go", async || node.inspect().job("key").await.unwrap().is_none())
-        .await;
+    until("the record to go", async || node.inspect().job("key").await.unwrap().is_none()).await;
     assert!(!world.recorder.is_running("key"));
     assert!(matches!(node.stop_job("key").await, Err(Error::JobNotFound(_))));
     world.assert_clean_at_end();
@@ -118,8 +111,7 @@ async fn a_stopped_key_can_be_dispatched_again(world: World) {
     for _ in 0..5 {
         world.dispatch_one(&a, "key").await;
         world.stop(&b, "key").await;
-        eventually(PATIENCE, "the record to go", async || a.inspect().job("key").await.unwrap().is_none())
-            .await;
+        until("the record to go", async || a.inspect().job("key").await.unwrap().is_none()).await;
     }
     world.dispatch_one(&b, "key").await;
     assert_eq!(world.recorder.starts_of("key"), 6);
@@ -172,9 +164,6 @@ async fn who_waits_for_a_stop_gets_the_error_of_its_handler(world: World) {
         }
         world.dispatch_one(node, "stop").await;
         node.stop_job("stop").await.unwrap();
-        eventually(PATIENCE, "the record to go", async || {
-            node.inspect().job("stop").await.unwrap().is_none()
-        })
-        .await;
+        until("the record to go", async || node.inspect().job("stop").await.unwrap().is_none()).await;
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use tenure_pool::schedule::Ticker;
 use tenure_pool::{Client, Error, Node, Tick};
-use tenure_testing::{Proxy, eventually};
+use tenure_testing::Proxy;
 use tokio::task::JoinHandle;
 
-use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores};
+use crate::world::{PATIENCE, POOL, SHORT, World, on_both_stores, until};
 
 on_both_stores!(
     each_tick_reaches_one_node,
@@ -54,13 +54,13 @@ impl Book {
 
     async fn more(&self, ticks: usize) {
         let before = self.ticks().len();
-        eventually(PATIENCE, "ticks", async || self.ticks().len() >= before + ticks).await;
+        until("ticks", async || self.ticks().len() >= before + ticks).await;
     }
 
     async fn more_of(&self, node: &str) {
         let count = || self.ticks().iter().filter(|(own, _)| own == node).count();
         let before = count();
-        eventually(PATIENCE, "ticks of the node", async || count() > before + 2).await;
+        until("ticks of the node", async || count() > before + 2).await;
     }
 
     /// The numbers rise: no tick was given twice.
@@ -130,7 +130,7 @@ async fn ticks_go_on_after_an_outage(world: World) {
     book.open(&b, OFTEN).await;
     book.more(3).await;
     world.cut_off();
-    eventually(PATIENCE, "the lease to run out", async || !world.recorder.is_running("job")).await;
+    until("the lease to run out", async || !world.recorder.is_running("job")).await;
     let silent = book.ticks().len();
     world.reconnect();
     book.more(5).await;
@@ -142,7 +142,7 @@ async fn another_period_counts_on_all_nodes(world: World) {
     let book = Book::default();
     let (a, b) = (world.node("a").await, world.node("b").await);
     book.open(&a, SELDOM).await;
-    eventually(PATIENCE, "the first to have the turn", async || {
+    until("the first to have the turn", async || {
         world.data().await.iter().any(|line| line.starts_with("schedules t:beat ") && line.contains("|a|"))
     })
     .await;
@@ -241,7 +241,7 @@ async fn a_tick_whose_answer_is_lost_comes_all_the_same() {
     };
     for _ in 0..3 {
         proxy.drop_replies();
-        eventually(PATIENCE, "a tick whose answer is lost", async || {
+        until("a tick whose answer is lost", async || {
             given_out().await > book.ticks().last().unwrap().1.number
         })
         .await;

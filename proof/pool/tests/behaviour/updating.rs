@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use redis::Commands;
 use tenure_pool::{Error, Job, JobEnd, JobSpec, JobState, RestartPolicy, StopReason};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, World, on_both_stores};
+use crate::world::{POOL, World, on_both_stores, until};
 
 on_both_stores!(
     a_running_job_is_restarted_where_it_runs,
@@ -23,7 +22,7 @@ on_both_stores!(
 );
 
 async fn runs_with(world: &World, key: &str, payloads: &[&str]) {
-    eventually(PATIENCE, "the job to run with its last payload", async || {
+    until("the job to run with its last payload", async || {
         let seen = world.recorder.payloads(key);
         if seen == payloads && world.recorder.is_running(key) { Ok(()) } else { Err(format!("{seen:?}")) }
     })
@@ -32,8 +31,7 @@ async fn runs_with(world: &World, key: &str, payloads: &[&str]) {
 
 async fn a_running_job_is_restarted_where_it_runs(world: World) {
     let (a, b) = (world.node_with("a", 2).await, world.node_with("b", 2).await);
-    let keys = world.dispatch(&a, 12).await;
-    let before = world.placed(&a, &keys).await;
+    let (keys, before) = world.dispatch_placed(&a, 12).await;
     let key = keys[0].as_str();
     assert_eq!(b.update((key, "two")).await.unwrap(), 1);
     runs_with(&world, key, &["payload of job-0", "two"]).await;
@@ -72,7 +70,7 @@ async fn a_parked_job_begins_with_its_last_payload(world: World) {
     b.submit(("key", "bad")).await.unwrap();
     let is_parked =
         async || b.inspect().job("key").await.unwrap().is_some_and(|job| job.state == JobState::Parked);
-    eventually(PATIENCE, "it to be parked", is_parked).await;
+    until("it to be parked", is_parked).await;
     assert_eq!(b.update(("key", "good")).await.unwrap(), 1);
     assert!(is_parked().await);
     b.operate().unpark("key").await.unwrap();
@@ -136,8 +134,7 @@ async fn every_shard_updates_its_jobs(world: World) {
 async fn an_updated_job_keeps_its_payload_when_data_are_lost(world: World) {
     let world = world.with_ttl(crate::server_loss::TTL);
     let (a, b) = (world.node_with("a", 1).await, world.node_with("b", 1).await);
-    let keys = world.dispatch(&b, 6).await;
-    world.placed(&b, &keys).await;
+    let (keys, _) = world.dispatch_placed(&b, 6).await;
     for key in &keys {
         b.update((key.as_str(), "two")).await.unwrap();
     }
@@ -165,14 +162,13 @@ async fn an_update_replaces_the_policy_too(world: World) {
     node.add_worker(world.recorder.acting(acts)).await.unwrap();
     world.dispatch_one(&node, "key").await;
     node.update(JobSpec::new("key", "end").restart(RestartPolicy::Always)).await.unwrap();
-    eventually(PATIENCE, "it to run again and again", async || world.recorder.starts_of("key") > 2).await;
+    until("it to run again and again", async || world.recorder.starts_of("key") > 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_missed_an_update_finds_it_in_the_record() {
     let world = World::on_redis().with_ttl(Duration::from_secs(2));
-    let node = world.node_with("a", 1).await;
-    world.dispatch_one(&node, "key").await;
+    let node = world.node_running("a", "key").await;
     node.dispatch(("like", "two")).await.unwrap();
     // An update whose event was lost.
     let mut redis = world.client();

@@ -6,10 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_pool::job::{NewPayload, Restart};
 use tenure_pool::{Ask, BoxError, Job, JobHandler, JobInfo, JobSpec, Node, RestartPolicy, Start, StopReason};
-use tenure_testing::eventually;
 use tokio::sync::Notify;
 
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{PATIENCE, World, on_both_stores, until};
 
 on_both_stores!(
     a_running_job_takes_a_payload_where_it_runs,
@@ -58,7 +57,7 @@ impl Tenants {
 
     /// Waits until the job has had exactly these calls.
     async fn has(&self, key: &str, calls: &[&str]) {
-        eventually(PATIENCE, "the calls of a job", async || {
+        until("the calls of a job", async || {
             let heard = self.heard(key);
             if heard == calls { Ok(()) } else { Err(format!("{heard:?}")) }
         })
@@ -150,10 +149,7 @@ async fn a_job_that_runs_as_a_future_takes_a_payload(world: World) {
     // It has taken the payload when it answers, and nothing is left to do when it ends.
     assert_eq!(caller.ask("future", "").await.unwrap(), "two");
     tenants.go.notify_waiters();
-    eventually(PATIENCE, "the job to be gone", async || {
-        caller.inspect().job("future").await.unwrap().is_none()
-    })
-    .await;
+    until("the job to be gone", async || caller.inspect().job("future").await.unwrap().is_none()).await;
     assert_eq!(tenants.heard("future"), ["start one", "two over one"]);
 }
 
@@ -240,7 +236,7 @@ async fn a_closure_takes_a_value(world: World) {
     assert_eq!(told.rate, 2);
     assert_eq!(tenants.heard("key")[1..], ["rate 2"]);
     caller.update(JobSpec::new("key", "no rate").restart(RestartPolicy::Never)).await.unwrap();
-    eventually(PATIENCE, "it to fail", async || caller.inspect().job("key").await.unwrap().is_none()).await;
+    until("it to fail", async || caller.inspect().job("key").await.unwrap().is_none()).await;
     assert_eq!(tenants.heard("key").len(), 2, "it had that payload, and fails for good");
 }
 
@@ -459,6 +455,6 @@ async fn a_taken_payload_outlasts_a_loss_of_data(world: World) {
     caller.add_worker(tenants.clone()).await.unwrap();
     owner.close().await.unwrap();
     let heard = || tenants.heard("key");
-    eventually(PATIENCE, "it to move", async || heard().len() == 4).await;
+    until("it to move", async || heard().len() == 4).await;
     assert_eq!(heard(), ["start one", "two over one", "stop Draining", "start two after two"]);
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use redis::cmd;
 use tenure_pool::{Client, DispatchError, Error, Node};
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, World};
+use crate::world::{POOL, World, until};
 
 /// Writes a field of the pool's data.
 fn write(world: &World, hash: &str, field: &str, value: &[u8]) {
@@ -101,14 +100,14 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
     assert!(names_version_2(&unreadable), "{unreadable:?}");
     assert_eq!(node.inspect().payload("later").await.unwrap().unwrap(), "hi");
     world.add_worker(&node).await;
-    eventually(PATIENCE, "what can be read to run", async || world.recorder.running().len() == 2).await;
+    until("what can be read to run", async || world.recorder.running().len() == 2).await;
     for key in ["first", "later"] {
         assert_eq!(world.recorder.payloads(key), ["hi"]);
     }
     // It moves from worker to worker until one can read it, and is never lost.
     assert!(node.inspect().job("newer").await.unwrap().is_some());
     write(&world, "payloads", "newer", envelopes[0].1);
-    eventually(PATIENCE, "it to run", async || world.recorder.is_running("newer")).await;
+    until("it to run", async || world.recorder.is_running("newer")).await;
     assert_eq!(
         node.inspect().job("newer").await.unwrap().unwrap().attempts,
         1,
@@ -120,12 +119,12 @@ async fn a_payload_of_another_version_is_run_if_it_can_be_read() {
 async fn a_pool_of_another_major_number_is_not_joined() {
     let world = World::on_redis();
     let node = world.node("a").await;
-    write(&world, "settings", "protocol", b"2");
+    write(&world, "settings", "protocol", b"3");
     let client = Client::open(&world.server().url()).unwrap();
     let join = Node::builder(POOL, client).join_timeout(Duration::from_secs(15)).assume_fresh(true);
     match join.join().await.unwrap_err() {
         Error::SettingMismatch { name, theirs, ours } => {
-            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("protocol", "2", "1"));
+            assert_eq!((name.as_str(), theirs.as_str(), ours.as_str()), ("protocol", "3", "2"));
         }
         other => panic!("{other:?}"),
     }
@@ -139,8 +138,7 @@ async fn settings_and_members_of_a_later_version_disturb_nobody() {
     write(&world, "settings", "later", b"7");
     let b = world.node("b").await;
     let worker = b.add_worker(world.recorder.acting(|_| Act::Run)).await.unwrap();
-    eventually(PATIENCE, "the worker to be up", async || worker.info().is_some_and(|w| w.slot.is_some()))
-        .await;
+    until("the worker to be up", async || worker.info().is_some_and(|w| w.slot.is_some())).await;
     let id = worker.id().unwrap().0.to_string();
     let workers = format!("tenure:{{{POOL}}}:workers");
     let entry: String = cmd("HGET").arg(workers).arg(&id).query(&mut world.client()).unwrap();

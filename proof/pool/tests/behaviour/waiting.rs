@@ -1,11 +1,10 @@
 //! Waiting notifications: listed by number, and dropped by an operator.
 
 use tenure_pool::Error;
-use tenure_testing::eventually;
 
 use crate::recorder::Act;
 use crate::server_loss::TTL;
-use crate::world::{PATIENCE, World, on_both_stores};
+use crate::world::{World, on_both_stores, until};
 
 on_both_stores!(
     waiting_notifications_are_listed_in_order,
@@ -37,11 +36,8 @@ async fn a_dropped_notification_is_never_heard(world: World) {
     assert_eq!(other.operate().drop_notifications("key", &oldest).await.unwrap(), 2);
     assert_eq!(other.operate().drop_notifications("key", &oldest).await.unwrap(), 2, "it is gone already");
     world.add_worker(&node).await;
-    eventually(PATIENCE, "the others", async || world.recorder.notes("key") == ["one", "two"]).await;
-    eventually(PATIENCE, "nothing to wait", async || {
-        other.inspect().notifications("key").await.unwrap().is_empty()
-    })
-    .await;
+    until("the others", async || world.recorder.notes("key") == ["one", "two"]).await;
+    until("nothing to wait", async || other.inspect().notifications("key").await.unwrap().is_empty()).await;
 }
 
 async fn notifications_of_no_job_are_an_error(world: World) {
@@ -61,7 +57,7 @@ async fn a_listing_from_before_a_loss_drops_nothing(world: World) {
     let node = world.node("a").await;
     node.add_worker(world.recorder.acting(|_| Act::HangStart)).await.unwrap();
     node.submit(("key", "")).await.unwrap();
-    eventually(PATIENCE, "it to be starting", async || world.recorder.is_running("key")).await;
+    until("it to be starting", async || world.recorder.is_running("key")).await;
     node.notify("key", "before").await.unwrap();
     let before = node.inspect().notifications("key").await.unwrap().remove(0);
     world.wipe();

@@ -8,11 +8,12 @@ use futures::future::join_all;
 use tenure_pool::inspect::{MemberState, WorkerInfo};
 use tenure_pool::node::Backend;
 use tenure_pool::store::{Content, ReadIdentity, RedisStore, Store};
-use tenure_pool::{Client, JobState, MemoryStore, Node, NodeBuilder, Settings};
+use tenure_pool::{BoxError, Client, Job, JobHandler, JobState, MemoryStore, Node, NodeBuilder, Settings};
 use tenure_protocol::model::id::PoolName;
 use tenure_protocol::model::member::Member;
 use tenure_testing::history::{Expect, History, check};
-use tenure_testing::{RedisServer, eventually};
+use tenure_testing::{Outcome, RedisServer, eventually};
+use tokio::task::JoinHandle;
 
 use crate::placement::Slots;
 use crate::recorder::Recorder;
@@ -23,6 +24,32 @@ pub(crate) const SHORT: Duration = Duration::from_millis(50);
 pub(crate) const POOL: &str = "behaviour";
 /// The keys of the placement hash, fixed so that all runs are alike.
 pub(crate) const HASH_KEYS: (u64, u64) = (0x7465_6e75_7265_0001, 0x6a75_6d70_6368_6e02);
+
+/// Waits for something that must happen, as long as anything here may take.
+#[track_caller]
+pub(crate) fn until<O: Outcome>(what: &str, look: impl AsyncFnMut() -> O) -> impl Future<Output = O::Value> {
+    eventually(PATIENCE, what, look)
+}
+
+/// A call of a node that goes on beside the test.
+pub(crate) fn beside<F>(node: &Node, call: impl FnOnce(Node) -> F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    tokio::spawn(call(node.clone()))
+}
+
+/// A handler whose jobs get a clone of this each.
+pub(crate) fn handler_with<T, F>(
+    part: T,
+    work: impl Fn(T, Job) -> F + Send + Sync + 'static,
+) -> impl JobHandler
+where
+    T: Clone + Send + Sync + 'static,
+    F: Future<Output = Result<(), BoxError>> + Send + 'static,
+{
+    tenure_pool::run(move |job| work(part.clone(), job))
+}
 
 /// Makes two tests of each scenario, one per store. In memory, a scenario runs in paused time. One `in real_time` blocks threads, or
 /// counts on several.
@@ -196,10 +223,17 @@ impl World {
         node
     }
 
+    /// A node whose one worker runs this job.
+    pub(crate) async fn node_running(&self, name: &str, key: &str) -> Node {
+        let node = self.node_with(name, 1).await;
+        self.dispatch_one(&node, key).await;
+        node
+    }
+
     /// Adds a recording worker and waits until it is up in every shard.
     pub(crate) async fn add_worker(&self, node: &Node) -> tenure_pool::Worker {
         let worker = node.add_worker(self.recorder.clone()).await.unwrap();
-        eventually(PATIENCE, "the worker to be up", async || {
+        until("the worker to be up", async || {
             let up = |info: &&WorkerInfo| info.state == MemberState::Up;
             worker.infos().iter().filter(up).count() == node.inspect().shards()
         })
@@ -214,6 +248,13 @@ impl World {
         let keys: Vec<_> = (0..jobs).map(|i| format!("job-{i}")).collect();
         join_all(keys.iter().map(|key| self.dispatch_one(node, key))).await;
         keys
+    }
+
+    /// Dispatches this many jobs, and waits until every one runs where it belongs.
+    pub(crate) async fn dispatch_placed(&self, node: &Node, jobs: usize) -> (Vec<String>, Holders) {
+        let keys = self.dispatch(node, jobs).await;
+        let holders = self.placed(node, &keys).await;
+        (keys, holders)
     }
 
     pub(crate) async fn dispatch_one(&self, node: &Node, key: &str) {
@@ -254,7 +295,7 @@ impl World {
 
     /// Waits until the pool's shutdown flag is set.
     pub(crate) async fn shutting_down(&self) {
-        eventually(PATIENCE, "the pool's shutdown flag", async || match &self.home {
+        until("the pool's shutdown flag", async || match &self.home {
             Home::Memory(store) => store
                 .tamper(|server| server.dump())
                 .lines()
@@ -310,7 +351,7 @@ impl World {
 
     /// Waits until every one of these jobs runs where it belongs, and returns where.
     pub(crate) async fn placed(&self, node: &Node, keys: &[String]) -> Holders {
-        eventually(PATIENCE, "every job to run where it belongs", async || {
+        until("every job to run where it belongs", async || {
             let (holders, up) = (self.holders(node).await, self.up(node).await);
             let mut ring = self.ring.lock().unwrap();
             ring.fill(up);

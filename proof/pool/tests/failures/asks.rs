@@ -24,7 +24,7 @@ mod cases {
     use tokio::sync::watch;
     use tokio::task::JoinHandle;
 
-    use crate::ground::{Ground, key};
+    use crate::ground::{Ground, beside, key};
     use crate::recorder::{Act, Recorder};
 
     /// Answers with its name, or keeps what it is asked. Its stops wait until they may go on.
@@ -140,10 +140,7 @@ mod cases {
         let mut owner_a = owner(&ground, &a, "a", false).await;
         ground.dispatch_one(&a, "key").await;
         owner(&ground, &b, "b", false).await;
-        let closing = tokio::spawn({
-            let a = a.clone();
-            async move { a.close().await }
-        });
+        let closing = beside(&a, |a| async move { a.close().await });
         tokio::time::timeout(ground.patience, owner_a.stops.wait_for(|stops| *stops)).await.unwrap().unwrap();
         let worker = crate::ground::workers_of(&a).await[0];
         let asked = ask(&ground, &caller);

@@ -84,7 +84,7 @@ mod cases {
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;
 
-    use crate::ground::{Gate, Ground, key as key_of, workers_of};
+    use crate::ground::{Gate, Ground, beside, key as key_of, workers_of};
     use crate::recorder::{Act, Recorder};
 
     /// The router dies after it has assigned the job and before it hears that the job runs. Its event is claimed and
@@ -114,10 +114,7 @@ mod cases {
         a.add_worker(gate.before_stops_of(&ground.recorder)).await.unwrap();
         let keys = ground.dispatch(&a, 10).await;
         let b = ground.node_with("b", 1).await;
-        let closing = tokio::spawn({
-            let a = a.clone();
-            async move { a.close().await }
-        });
+        let closing = beside(&a, |a| async move { a.close().await });
         gate.reached(&ground, keys.len()).await;
         ground.goes_on(&b, "another").await;
         gate.open();

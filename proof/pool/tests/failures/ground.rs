@@ -20,6 +20,7 @@ use tenure_protocol::mutation::{Mutation, Mutations, ScriptPatch};
 use tenure_testing::history::{Event, Expect, History, check};
 use tenure_testing::{RedisServer, eventually};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::books::disagreements;
 use crate::recorder::{Act, Recorder};
@@ -432,6 +433,14 @@ impl Drop for Ground {
         redis.set_read_timeout(Some(second)).unwrap();
         assert_eq!(disagreements(&mut redis), Vec::<String>::new());
     }
+}
+
+/// A call of a node that goes on beside the test.
+pub(crate) fn beside<F>(node: &Node, call: impl FnOnce(Node) -> F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    tokio::spawn(call(node.clone()))
 }
 
 /// The workers of a node.

@@ -33,7 +33,7 @@ mod cases {
     use tenure_testing::{Proxy, eventually};
     use tokio::sync::Notify;
 
-    use crate::ground::{Ground, SHORT};
+    use crate::ground::{Ground, SHORT, beside};
     use crate::one_thread::OneThread;
     use crate::recorder::{Act, Release};
 
@@ -80,10 +80,7 @@ mod cases {
         });
         ground.add_worker_with(&node, handler).await;
         let caller = ground.node("caller").await;
-        let waiting = tokio::spawn({
-            let caller = caller.clone();
-            async move { caller.dispatch(("slow", "")).await }
-        });
+        let waiting = beside(&caller, |caller| async move { caller.dispatch(("slow", "")).await });
         let mut keys = vec!["slow".to_owned()];
         ground.started(&keys, 1).await;
         waiting.abort();

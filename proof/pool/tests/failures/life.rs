@@ -16,10 +16,10 @@ const SWEEPS_IN_TURN: ScriptPatch = patch(
     local t, limit, kick = now()",
 );
 const TELLS_EVERYTHING: ScriptPatch = patch(
-    "begin",
-    "if entries > 0 and heard[w] == 'O' then",
+    "started",
+    "finish(5, of_entries, of_finished, workers)",
     "call('SPUBLISH', 'tenure:{failures}:changes', cmsgpack.pack(call('HKEYS', JOBS)))
-    if entries > 0 and heard[w] == 'O' then",
+    finish(5, of_entries, of_finished, workers)",
 );
 const KEEPS_EVENTS: ScriptPatch =
     patch("route", "  call('XDEL', STARTS, unpack(argv, 5, 4 + entries))\n", "");
@@ -82,7 +82,7 @@ mod cases {
     use tokio::time::timeout;
 
     use super::NEWER;
-    use crate::ground::{Bystander, Ground, POOL, key as key_of, patch};
+    use crate::ground::{Bystander, Ground, POOL, beside, key as key_of, patch};
     use crate::recorder::{Act, SlowEnd};
 
     const PAGE: usize = 256;
@@ -148,10 +148,7 @@ mod cases {
         let mut redis = ground.redis();
         ground.add_worker_with(&b, handler).await;
         let keys = ground.dispatch(&a, 1).await;
-        let asking = tokio::spawn({
-            let a = a.clone();
-            async move { a.operate().shutdown().drop_queued().await }
-        });
+        let asking = beside(&a, |a| async move { a.operate().shutdown().drop_queued().await });
         timeout(ground.patience, slow.asked.notified()).await.expect("the job to be asked to end");
         let bystander = ground.bystander().await;
         let incarnation = redis::cmd("HGET")

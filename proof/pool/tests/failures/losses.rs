@@ -100,7 +100,7 @@ mod cases {
     use tenure_testing::proxy::Direction;
     use tenure_testing::{Proxy, eventually};
 
-    use crate::ground::{Gate, Ground, SHORT, key as key_of, workers_of};
+    use crate::ground::{Gate, Ground, SHORT, beside, key as key_of, workers_of};
     use crate::recorder::Act;
 
     /// There is no router for a while, and more jobs than a stream's usual bound, each with its own event.
@@ -214,7 +214,11 @@ mod cases {
 
     /// The stream with the router's message to the worker is lost before the worker has read it.
     pub(super) async fn a17_an_assignment_that_never_arrives_is_taken_back(ground: Ground) {
-        let ground = ground.routed().with(|settings| settings.assign_timeout = Duration::from_secs(1));
+        let ground = ground.routed().with(|settings| {
+            settings.assign_timeout = Duration::from_secs(1);
+            // A granted job stays with its worker: b11 is about its news.
+            settings.grant_max = 0;
+        });
         let client = ground.builder("client").client_only().join().await.unwrap();
         let proxy = Proxy::start(&ground.server).await.unwrap();
         let a = ground.builder_on("a", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
@@ -321,10 +325,7 @@ mod cases {
         ground.dispatch(&b, 40).await;
         let here = ground.keys_on(&a).await;
         assert!(here.len() > 3);
-        let closing = tokio::spawn({
-            let a = a.clone();
-            async move { a.close().await }
-        });
+        let closing = beside(&a, |a| async move { a.close().await });
         gate.reached(&ground, here.len()).await;
         proxy.drop_replies();
         gate.open();

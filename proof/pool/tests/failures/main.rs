@@ -13,6 +13,7 @@ mod brakes;
 mod checkpoints;
 mod damage;
 mod duplicates;
+mod grants;
 mod ground;
 mod handlers;
 mod life;

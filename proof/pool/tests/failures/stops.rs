@@ -48,7 +48,7 @@ mod cases {
     use tokio::sync::Notify;
     use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-    use crate::ground::{Ground, patch, workers_of};
+    use crate::ground::{Ground, beside, patch, workers_of};
     use crate::recorder::{Act, Recorder, SlowEnd};
 
     /// Keeps `job-0` running after it was asked to end, until it is told. All other jobs end at once.
@@ -93,10 +93,7 @@ mod cases {
         let b = ground.store_by(&ground.server.url(), &[LOSES_EVENTS]);
         let b = ground.builder_on("b", b).join().await.unwrap();
         ground.add_worker(&b).await;
-        let closing = tokio::spawn({
-            let a = a.clone();
-            async move { a.close().await }
-        });
+        let closing = beside(&a, |a| async move { a.close().await });
         asked_to_end(&ground, &slow).await;
         ground.history().stop_requested("job-0");
         b.stop_job("job-0").await.unwrap();
@@ -112,6 +109,8 @@ mod cases {
 
     /// The job is queued, because there is no worker. Later it is assigned to a worker that receives nothing yet.
     pub(super) async fn a27_a_stop_that_overtakes_the_start_counts(ground: Ground) {
+        // A granted job is its worker's at once, and its stop asks the worker.
+        let ground = ground.with(|settings| settings.grant_max = 0);
         let a = ground.node("a").await;
         ground.submit(&a, "job-0").await;
         stop(&ground, &a, "job-0").await;
@@ -320,10 +319,7 @@ mod cases {
             }
         };
         notify().await;
-        let closing = tokio::spawn({
-            let a = a.clone();
-            async move { a.close().await }
-        });
+        let closing = beside(&a, |a| async move { a.close().await });
         asked_to_end(&ground, &slow).await;
         notify().await;
         slow.told.notify_one();

@@ -7,7 +7,7 @@ use tenure_pool::store::{
 };
 use tenure_protocol::model::id::{Token, WorkerId};
 
-use super::lab::{Kind, Lab, key, ms, node, renew};
+use super::lab::{Lab, key, ms, node, renew};
 use super::single::Single as _;
 
 scenarios! {
@@ -88,9 +88,7 @@ impl Lab {
     }
 }
 
-async fn an_ask_reaches_the_owner_under_its_token(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn an_ask_reaches_the_owner_under_its_token(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let theirs = lab.run("l", "node1.l", other).await;
     let ends = lab.backend.now() + 1_000;
@@ -108,9 +106,7 @@ async fn an_ask_reaches_the_owner_under_its_token(kind: Kind) {
     assert_eq!(lab.asks_for(other).await, [[sent(1)]]);
 }
 
-async fn an_ask_under_another_token_is_told_who_owns_it(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn an_ask_under_another_token_is_told_who_owns_it(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let next = lab.run("l", "node1.l", other).await;
     let before = lab.backend.dump().await;
@@ -127,9 +123,7 @@ async fn an_ask_under_another_token_is_told_who_owns_it(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn an_ask_of_what_nobody_runs_is_told_the_state(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_ask_of_what_nobody_runs_is_told_the_state(lab: Lab, worker: WorkerId) {
     assert_eq!(lab.ask("k", Some(worker), Token(1), "x").await, AskReply::Absent);
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.ask("k", Some(worker), Token(1), "x").await, AskReply::Waiting);
@@ -142,9 +136,7 @@ async fn an_ask_of_what_nobody_runs_is_told_the_state(kind: Kind) {
     assert!(lab.asks_for(worker).await.is_empty());
 }
 
-async fn an_ask_of_a_worker_that_is_gone_makes_no_stream(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_ask_of_a_worker_that_is_gone_makes_no_stream(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
     let before = lab.backend.dump().await;
@@ -152,9 +144,7 @@ async fn an_ask_of_a_worker_that_is_gone_makes_no_stream(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_late_ask_is_refused(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_ask_is_refused(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.backend.advance(10).await;
     let longest = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();
@@ -166,17 +156,13 @@ async fn a_late_ask_is_refused(kind: Kind) {
     assert_eq!(lab.ask_all(&items).await, expected);
 }
 
-async fn an_ask_that_is_too_long_is_refused(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_ask_that_is_too_long_is_refused(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.ask("k", Some(worker), token, &"x".repeat(ASK_MAX + 1)).await, AskReply::Bad);
     assert_eq!(lab.ask("k", Some(worker), token, &"x".repeat(ASK_MAX)).await, AskReply::Sent);
 }
 
-async fn a_crowded_stream_takes_no_asks(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_crowded_stream_takes_no_asks(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let theirs = lab.run("l", "node1.l", other).await;
     let waiting = lab.events_for(worker).await.workers.len();
@@ -187,9 +173,7 @@ async fn a_crowded_stream_takes_no_asks(kind: Kind) {
     assert_eq!(lab.ask("l", Some(other), theirs, "").await, AskReply::Sent, "that of another is free");
 }
 
-async fn a_stream_takes_so_many_bytes_of_asks(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stream_takes_so_many_bytes_of_asks(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let long = "x".repeat(ASK_MAX);
     let waiting = lab.events_for(worker).await.workers.len();
@@ -207,9 +191,7 @@ async fn a_stream_takes_so_many_bytes_of_asks(kind: Kind) {
     );
 }
 
-async fn asks_go_on_while_the_pool_recovers(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn asks_go_on_while_the_pool_recovers(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.asker().await;
     lab.recover().await;
@@ -218,9 +200,7 @@ async fn asks_go_on_while_the_pool_recovers(kind: Kind) {
     assert_eq!(lab.reply(worker, reply("k", token, answer())).await, ReplyReply::Told);
 }
 
-async fn a_reply_tells_the_asker(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_reply_tells_the_asker(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.reply(worker, reply("k", token, Said::Dropped)).await, ReplyReply::Told);
     assert!(lab.told(worker).await.is_empty(), "nobody's stream is made");
@@ -234,9 +214,7 @@ async fn a_reply_tells_the_asker(kind: Kind) {
     assert_eq!(lab.told(worker).await, said);
 }
 
-async fn a_reply_of_who_is_no_owner_is_stale(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_reply_of_who_is_no_owner_is_stale(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.asker().await;
     assert_eq!(lab.reply(other, reply("k", token, answer())).await, ReplyReply::Stale);
@@ -251,18 +229,14 @@ async fn a_reply_of_who_is_no_owner_is_stale(kind: Kind) {
     assert_eq!(lab.reply(worker, reply("k", next, answer())).await, ReplyReply::Told);
 }
 
-async fn a_stopping_job_may_still_reply(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stopping_job_may_still_reply(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.asker().await;
     lab.stop("k", "node1.g", Some(worker)).await;
     assert_eq!(lab.reply(worker, reply("k", token, answer())).await, ReplyReply::Told);
 }
 
-async fn a_refusal_to_do_it_needs_no_owner(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_refusal_to_do_it_needs_no_owner(lab: Lab, worker: WorkerId) {
     lab.asker().await;
     let said = [Said::Moved, Said::Busy, Said::Late, Said::Unhandled, Said::Missed, Said::Forgotten];
     for said in said.clone() {
@@ -271,18 +245,14 @@ async fn a_refusal_to_do_it_needs_no_owner(kind: Kind) {
     assert_eq!(lab.told(worker).await, said);
 }
 
-async fn a_reply_before_the_record_is_made_again(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_reply_before_the_record_is_made_again(mut lab: Lab, worker: WorkerId) {
     lab.asker().await;
     lab.recover().await;
     assert_eq!(lab.reply(worker, reply("k", Token(1), answer())).await, ReplyReply::Recovering);
     assert!(lab.told(worker).await.is_empty());
 }
 
-async fn a_reply_deletes_finished_entries(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_reply_deletes_finished_entries(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.ask("k", Some(worker), token, "x").await;
     let entries: Vec<_> = lab.events_for(worker).await.workers.iter().map(|(_, entry, _)| *entry).collect();
@@ -291,9 +261,7 @@ async fn a_reply_deletes_finished_entries(kind: Kind) {
     assert!(lab.events_for(worker).await.workers.is_empty());
 }
 
-async fn big_replies_keep_the_stream_short(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn big_replies_keep_the_stream_short(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.asker().await;
     let said = Said::Answer("x".repeat(ASK_MAX).into());

@@ -1,6 +1,7 @@
 //! The count of begins: across workers, and after the loss of workers.
 
 use tenure_pool::store::{BeginReply, Reap, ReleaseMode, ReleaseReply};
+use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::model::settings::Settings;
 
@@ -20,21 +21,16 @@ async fn attempts(lab: &Lab) -> u32 {
     lab.record("k").await.unwrap().attempts
 }
 
-async fn a_begin_counts_once_however_often_it_is_sent(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn a_begin_counts_once_however_often_it_is_sent(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     assert_eq!(attempts(&lab).await, 0);
     for _ in 0..3 {
-        assert!(matches!(lab.begin("k", worker).await, BeginReply::Begun { .. }));
+        assert!(matches!(lab.begin("k", worker).await, BeginReply::Begun(_)));
         assert_eq!(attempts(&lab).await, 1);
     }
 }
 
-async fn attempts_go_with_the_job_from_worker_to_worker(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (one, other) = (lab.worker().await, lab.worker().await);
+async fn attempts_go_with_the_job_from_worker_to_worker(lab: Lab, one: WorkerId, other: WorkerId) {
     lab.run("k", "node1.g", one).await;
     lab.release("k", one, ReleaseMode::Fail).await;
     lab.run_again("k", other).await;
@@ -47,8 +43,7 @@ async fn attempts_go_with_the_job_from_worker_to_worker(kind: Kind) {
     assert_eq!(attempts(&lab).await, 1, "a hand-off starts anew");
 }
 
-async fn the_loss_of_its_worker_keeps_a_jobs_attempts(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn the_loss_of_its_worker_keeps_a_jobs_attempts(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     for lost in 1..4 {
         let worker = lab.worker().await;
@@ -60,18 +55,13 @@ async fn the_loss_of_its_worker_keeps_a_jobs_attempts(kind: Kind) {
     }
 }
 
-async fn the_loss_of_a_worker_that_had_not_begun_is_no_attempt(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn the_loss_of_a_worker_that_had_not_begun_is_no_attempt(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     lab.leave(worker).await;
     assert_eq!(attempts(&lab).await, 0);
 }
 
-async fn a_long_run_before_the_loss_counts_as_healthy(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_long_run_before_the_loss_counts_as_healthy(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     for _ in 0..3 {
         lab.release("k", worker, ReleaseMode::Fail).await;
@@ -83,8 +73,7 @@ async fn a_long_run_before_the_loss_counts_as_healthy(kind: Kind) {
 }
 
 async fn too_many_losses_park_a_job(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
     lab.run_again("k", worker).await;

@@ -19,14 +19,11 @@ scenarios! {
     attestations_belong_to_phase_r,
 }
 
-async fn what_is_not_attested_is_queued(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn what_is_not_attested_is_queued(mut lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("kept", "node1.a", worker).await;
     let lost = lab.run("lost", "node1.b", worker).await;
     lab.run("others", "node1.c", other).await;
-    lab.dispatch("assigned", "node1.d").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.d", worker).await;
     let assigned = lab.token("assigned").await;
     lab.backend.advance(600_000).await;
     lab.recover().await;
@@ -54,11 +51,8 @@ async fn what_is_not_attested_is_queued(kind: Kind) {
     assert_eq!(lab.record("kept").await.unwrap().state, JobState::Queued);
 }
 
-async fn what_is_not_attested_and_was_to_end_is_gone(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("a", "node1.!a", worker).await;
-    lab.stop("a", "node1.!a", Some(worker)).await;
+async fn what_is_not_attested_and_was_to_end_is_gone(mut lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("a", "node1.!a", worker).await;
     lab.recover().await;
     lab.attend(worker).await;
     assert_eq!(lab.record("a").await, None);
@@ -67,8 +61,7 @@ async fn what_is_not_attested_and_was_to_end_is_gone(kind: Kind) {
 
 async fn unattested_jobs_with_too_many_attempts_are_parked(kind: Kind) {
     let settings = Settings { max_attempts: 2, ..Settings::default() };
-    let mut lab = Lab::with(kind, settings).await;
-    let worker = lab.worker().await;
+    let (mut lab, worker) = Lab::with_worker(kind, settings).await;
     for name in ["a", "stable"] {
         lab.run(name, &format!("node1.{name}"), worker).await;
         lab.release(name, worker, ReleaseMode::Fail).await;
@@ -87,9 +80,7 @@ async fn unattested_jobs_with_too_many_attempts_are_parked(kind: Kind) {
     assert_eq!((stable.state, stable.attempts), (JobState::Queued, 1), "it had run long enough");
 }
 
-async fn pages_follow_each_other(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn pages_follow_each_other(mut lab: Lab, worker: WorkerId) {
     let mut tokens = Vec::new();
     for name in ["a", "b", "c", "d"] {
         tokens.push(lab.run(name, &format!("node1.{name}"), worker).await);
@@ -110,9 +101,7 @@ async fn pages_follow_each_other(kind: Kind) {
     assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
 }
 
-async fn an_index_without_a_record_is_mended(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn an_index_without_a_record_is_mended(mut lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("others", "node1.a", other).await;
     lab.run("damaged", "node1.b", worker).await;
     lab.backend.write_record(&key("damaged"), b"2|R").await;
@@ -127,9 +116,11 @@ async fn an_index_without_a_record_is_mended(kind: Kind) {
     assert_eq!(lab.record("others").await.unwrap().owner, Some(other));
 }
 
-async fn the_pool_waits_for_members_until_they_have_attested(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn the_pool_waits_for_members_until_they_have_attested(
+    mut lab: Lab,
+    first: WorkerId,
+    second: WorkerId,
+) {
     lab.recover().await;
     assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(first));
     lab.attend(first).await;
@@ -156,9 +147,7 @@ async fn the_pool_waits_for_members_until_they_have_attested(kind: Kind) {
     assert_eq!(lab.field("pool", &format!("attested:{first}")).await, None);
 }
 
-async fn attestations_belong_to_phase_r(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn attestations_belong_to_phase_r(mut lab: Lab, worker: WorkerId) {
     let (inc, unknown) = (lab.inc, WorkerId(worker.0 + 1));
     let said = vec![item("a", Token(1), "node1.a", runs())];
     let entry = member("U|0|10000|nonce0|node1|");

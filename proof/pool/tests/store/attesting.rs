@@ -164,9 +164,7 @@ impl Lab {
     }
 }
 
-async fn a_running_job_is_kept(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_running_job_is_kept(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.started("a", worker).await;
     let before = lab.record("a").await.unwrap();
@@ -193,9 +191,7 @@ async fn a_running_job_is_kept(kind: Kind) {
     assert_eq!(lab.release("a", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }
 
-async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_runner_of_lost_data_gets_a_record(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.backend.wipe().await;
     lab.bootstrap().await;
@@ -214,9 +210,7 @@ async fn a_runner_of_lost_data_gets_a_record(kind: Kind) {
     assert_eq!((lab.score("planned", "plan|a").await, lab.queued().await), (None, 0));
 }
 
-async fn a_payload_that_was_lost_is_asked_for_and_written_again(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_payload_that_was_lost_is_asked_for_and_written_again(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.started("a", worker).await;
     let before = lab.record("a").await.unwrap();
@@ -234,9 +228,7 @@ async fn a_payload_that_was_lost_is_asked_for_and_written_again(kind: Kind) {
     lab.open(&[worker]).await;
 }
 
-async fn a_runner_takes_back_a_job_that_rolled_back_to_the_queue(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_runner_takes_back_a_job_that_rolled_back_to_the_queue(mut lab: Lab, worker: WorkerId) {
     lab.dispatch("a", "node1.a").await;
     let saved = lab.backend.save().await;
     let token = lab.run_again("a", worker).await;
@@ -250,11 +242,8 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_the_queue(kind: Kind) {
     assert_eq!(lab.queued().await, 0);
 }
 
-async fn a_runner_takes_back_a_job_that_rolled_back_to_its_assignment(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("a", "node1.a").await;
-    lab.route("a", worker).await;
+async fn a_runner_takes_back_a_job_that_rolled_back_to_its_assignment(mut lab: Lab, worker: WorkerId) {
+    lab.assign("a", "node1.a", worker).await;
     let token = lab.token("a").await;
     lab.recover().await;
     lab.backend.advance(50).await;
@@ -263,9 +252,11 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_its_assignment(kind: Kind
     assert_eq!((record.since, lab.queued().await), (lab.backend.now(), 0));
 }
 
-async fn a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner(
+    mut lab: Lab,
+    first: WorkerId,
+    second: WorkerId,
+) {
     let old = lab.run("a", "node1.a", first).await;
     lab.backend.advance(20).await;
     let saved = lab.backend.save().await;
@@ -293,8 +284,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_its_old_owner(kind: Kind)
 
 async fn a_runner_takes_back_a_job_that_rolled_back_to_parked(kind: Kind) {
     let settings = Settings { max_attempts: 1, ..Settings::default() };
-    let mut lab = Lab::with(kind, settings).await;
-    let worker = lab.worker().await;
+    let (mut lab, worker) = Lab::with_worker(kind, settings).await;
     lab.run("a", "node1.a", worker).await;
     assert_eq!(lab.release("a", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
     let saved = lab.backend.save().await;
@@ -308,9 +298,7 @@ async fn a_runner_takes_back_a_job_that_rolled_back_to_parked(kind: Kind) {
     assert_eq!(lab.field("errors", "a").await, None);
 }
 
-async fn a_runner_under_a_lower_token_is_outranked(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_runner_under_a_lower_token_is_outranked(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let old = lab.run("a", "node1.a", first).await;
     lab.release("a", first, ReleaseMode::HandOff).await;
     lab.route("a", second).await;
@@ -329,9 +317,7 @@ async fn a_runner_under_a_lower_token_is_outranked(kind: Kind) {
     assert_eq!(lab.idle(first, item("a", old, "node1.a", runs())).await, AttestReply::Outranked);
 }
 
-async fn only_a_higher_token_outranks(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn only_a_higher_token_outranks(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let token = lab.run("a", "node1.a", first).await;
     lab.recover().await;
     for token in [token, Token(token.0 + 1)] {
@@ -344,9 +330,7 @@ async fn only_a_higher_token_outranks(kind: Kind) {
     assert_eq!(lab.idle(second, said).await, AttestReply::Outranked, "also by its own, later one");
 }
 
-async fn what_nobody_owns_outranks_nobody(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn what_nobody_owns_outranks_nobody(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let token = lab.run("a", "node1.a", first).await;
     lab.release("a", first, ReleaseMode::HandOff).await;
     lab.run_again("a", second).await;
@@ -357,9 +341,7 @@ async fn what_nobody_owns_outranks_nobody(kind: Kind) {
 }
 
 /// The end of the earlier one was lost with the data.
-async fn what_was_begun_later_outranks_an_earlier_dispatch(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn what_was_begun_later_outranks_an_earlier_dispatch(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let earlier = lab.run("a", "node1.a", first).await;
     assert_eq!(lab.release("a", first, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     lab.run("a", "node1.b", second).await;
@@ -372,9 +354,7 @@ async fn what_was_begun_later_outranks_an_earlier_dispatch(kind: Kind) {
     assert_eq!(lab.record("a").await.unwrap().to_string(), later.to_string());
 }
 
-async fn a_stop_sticks(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_stop_sticks(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let token = lab.run("a", "node1.a", first).await;
     assert_eq!(lab.stop("a", "node1.a", Some(first)).await, StopReply::Stopping);
     lab.recover().await;
@@ -391,8 +371,7 @@ async fn a_stop_sticks(kind: Kind) {
 
 async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) {
     for (name, id, has_started) in [("k", "node1.k", false), ("own", "node1.!own", true)] {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         let token = lab.run(name, id, worker).await;
         if has_started {
             lab.started(name, worker).await;
@@ -411,8 +390,7 @@ async fn a_stop_of_what_was_given_up_long_after_its_dispatch_sticks(kind: Kind) 
 
 async fn a_stop_sticks_of_which_a_worker_that_gives_up_has_not_heard(kind: Kind) {
     let modes = [ReleaseMode::HandOff, ReleaseMode::GiveBack, ReleaseMode::Refuse, ReleaseMode::Fail];
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     let mut said = Vec::new();
     for (at, mode) in modes.into_iter().enumerate() {
         for id in [format!("node1.{at}"), format!("node1.!own{at}")] {
@@ -458,9 +436,7 @@ async fn a_job_that_ended_with_the_next_worker_is_not_taken_back(kind: Kind) {
     }
 }
 
-async fn a_runner_whose_dispatch_has_ended_must_stop(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_runner_whose_dispatch_has_ended_must_stop(mut lab: Lab, worker: WorkerId) {
     let never = StopItem { forbid: true, ..stop("a", "node1.a", None) };
     assert_eq!(lab.stop_all(&[never]).await, [StopReply::Absent]);
     lab.dispatch("b", "node1.next").await;
@@ -474,9 +450,7 @@ async fn a_runner_whose_dispatch_has_ended_must_stop(kind: Kind) {
     assert_eq!(lab.dispatch("a", "node1.a").await, DispatchReply::Ended);
 }
 
-async fn a_runner_whose_own_id_has_ended_must_stop(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_runner_whose_own_id_has_ended_must_stop(mut lab: Lab, worker: WorkerId) {
     let never = StopItem { forbid: true, ..stop("a", "node1.!own", None) };
     assert_eq!(lab.stop_all(&[never]).await, [StopReply::Absent]);
     lab.run("b", "node1.!run", worker).await;
@@ -493,9 +467,7 @@ async fn a_runner_whose_own_id_has_ended_must_stop(kind: Kind) {
     assert_eq!(lab.lookup("b", "node1.!run").await.outcome.as_deref(), Some("ended"), "as before");
 }
 
-async fn a_runner_of_an_id_that_is_used_again_keeps_its_job(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_runner_of_an_id_that_is_used_again_keeps_its_job(mut lab: Lab, worker: WorkerId) {
     for name in ["a", "b", "d", "e"] {
         lab.run(name, &format!("node1.!{name}"), worker).await;
         assert_eq!(lab.release(name, worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
@@ -530,9 +502,7 @@ async fn a_runner_of_an_id_that_is_used_again_keeps_its_job(kind: Kind) {
     assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("ok"));
 }
 
-async fn a_success_is_no_end(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_success_is_no_end(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.!own", worker).await;
     lab.started("a", worker).await;
     lab.recover().await;
@@ -540,9 +510,7 @@ async fn a_success_is_no_end(kind: Kind) {
     lab.owns(worker, "a", token, JobState::Running).await;
 }
 
-async fn what_has_ended_pushes_out_nothing_that_was_accepted_since(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn what_has_ended_pushes_out_nothing_that_was_accepted_since(mut lab: Lab, worker: WorkerId) {
     let mut said = Vec::new();
     for (name, of) in [("a", "node1.a"), ("b", "node1.!b")] {
         let token = lab.run(name, of, worker).await;
@@ -557,9 +525,7 @@ async fn what_has_ended_pushes_out_nothing_that_was_accepted_since(kind: Kind) {
     }
 }
 
-async fn a_dispatch_in_the_runners_place_has_ended(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_dispatch_in_the_runners_place_has_ended(mut lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.dispatch("queued", "node1.q").await;
     lab.dispatch("own", "node1.!q").await;
     assert_eq!(lab.notify("queued", None, "body").await, NotifyReply::Kept);
@@ -581,9 +547,7 @@ async fn a_dispatch_in_the_runners_place_has_ended(kind: Kind) {
     assert_eq!(lab.lookup("own", "node1.!q").await.outcome.as_deref(), Some("ended"));
 }
 
-async fn an_id_that_was_forgotten_is_known_again(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_id_that_was_forgotten_is_known_again(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.!a", worker).await;
     lab.backend.wipe().await;
     lab.bootstrap().await;
@@ -601,9 +565,7 @@ async fn an_id_that_was_forgotten_is_known_again(kind: Kind) {
     assert_eq!(lab.dispatch("a", "node2.!a").await, DispatchReply::Outcome("ok".into()));
 }
 
-async fn an_id_of_a_caller_is_the_same_from_every_node(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_id_of_a_caller_is_the_same_from_every_node(mut lab: Lab, worker: WorkerId) {
     for name in ["a", "b"] {
         lab.dispatch(name, &format!("node2.!{name}")).await;
     }
@@ -618,9 +580,7 @@ async fn an_id_of_a_caller_is_the_same_from_every_node(kind: Kind) {
     assert_eq!(lab.attest(worker, item("a", token, "node1.!a", handed_off())).await, AttestReply::Requeued);
 }
 
-async fn attested_tokens_are_never_minted_again(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn attested_tokens_are_never_minted_again(mut lab: Lab, worker: WorkerId) {
     for (count, what) in [ended(), handed_off(), runs()].into_iter().enumerate() {
         lab.recover().await;
         let seen = Token(worker.0 + 1_000_000_000 * (count as u64 + 1));
@@ -633,9 +593,7 @@ async fn attested_tokens_are_never_minted_again(kind: Kind) {
     }
 }
 
-async fn what_was_said_late_or_twice_changes_nothing(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn what_was_said_late_or_twice_changes_nothing(mut lab: Lab, worker: WorkerId) {
     let jobs = [("on", "node1.on"), ("off", "node1.off"), ("own", "node1.!own")];
     let mut tokens = Vec::new();
     for (name, id) in jobs {
@@ -668,11 +626,9 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     let mut lab = Lab::with(kind, settings).await;
     let (first, second) = (lab.worker().await, lab.worker().await);
     lab.dispatch("queued", "node1.queued").await;
-    lab.dispatch("assigned", "node1.assigned").await;
-    lab.route("assigned", first).await;
+    lab.assign("assigned", "node1.assigned", first).await;
     lab.run("running", "node1.running", first).await;
-    lab.run("stopping", "node1.stopping", first).await;
-    lab.stop("stopping", "node1.stopping", Some(first)).await;
+    lab.run_and_stop("stopping", "node1.stopping", first).await;
     lab.run("parked", "node1.parked", first).await;
     lab.release("parked", first, ReleaseMode::Fail).await;
     lab.run("others", "node1.others", second).await;
@@ -705,9 +661,7 @@ async fn what_ended_is_gone_and_never_accepted_again(kind: Kind) {
     assert_eq!(lab.record("later").await, None);
 }
 
-async fn a_reported_end_under_a_callers_id_has_an_outcome(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_reported_end_under_a_callers_id_has_an_outcome(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.!a", worker).await;
     lab.run("ok", "node1.!ok", worker).await;
     lab.started("ok", worker).await;
@@ -733,9 +687,7 @@ async fn a_reported_end_under_a_callers_id_has_an_outcome(kind: Kind) {
     }
 }
 
-async fn an_end_is_no_end_for_another_owner_or_dispatch(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn an_end_is_no_end_for_another_owner_or_dispatch(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let old = lab.run("a", "node1.a", first).await;
     lab.release("a", first, ReleaseMode::HandOff).await;
     let token = lab.run_again("a", second).await;
@@ -750,9 +702,7 @@ async fn an_end_is_no_end_for_another_owner_or_dispatch(kind: Kind) {
     assert!(!lab.lookup("b", "node1.b").await.ended);
 }
 
-async fn a_reported_hand_off_is_queued(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_reported_hand_off_is_queued(mut lab: Lab, first: WorkerId, second: WorkerId) {
     lab.dispatch("assigned", "node1.assigned").await;
     lab.run("running", "node1.running", first).await;
     lab.release("running", first, ReleaseMode::Refuse).await;
@@ -784,8 +734,7 @@ async fn a_reported_hand_off_is_queued(kind: Kind) {
 
 async fn a_handed_off_job_comes_back_in_its_last_state(kind: Kind) {
     let settings = Settings { max_attempts: 3, ..Settings::default() };
-    let mut lab = Lab::with(kind, settings).await;
-    let worker = lab.worker().await;
+    let (mut lab, worker) = Lab::with_worker(kind, settings).await;
     let given_up = [
         ("moved", ReleaseMode::HandOff, 0, 0, 2_000, 0),
         ("back", ReleaseMode::GiveBack, 1, 0, 2_000, 0),
@@ -826,11 +775,8 @@ async fn a_handed_off_job_comes_back_in_its_last_state(kind: Kind) {
     assert!(lab.score("parked", "parked").await.is_some());
 }
 
-async fn what_was_handed_off_had_started(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("assigned", "node1.!assigned").await;
-    lab.route("assigned", worker).await;
+async fn what_was_handed_off_had_started(mut lab: Lab, worker: WorkerId) {
+    lab.assign("assigned", "node1.!assigned", worker).await;
     lab.run("stopping", "node1.!stopping", worker).await;
     assert_eq!(lab.stop("stopping", "node1.!stopping", Some(worker)).await, StopReply::Stopping);
     lab.run("known", "node1.known", worker).await;
@@ -856,9 +802,7 @@ async fn what_was_handed_off_had_started(kind: Kind) {
     }
 }
 
-async fn a_handed_off_job_without_a_record_is_gone_unless_it_ended(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_handed_off_job_without_a_record_is_gone_unless_it_ended(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let said = || item("a", Token(worker.0), "node1.a", handed_off());
     assert_eq!(lab.idle(worker, said()).await, AttestReply::Gone);
@@ -866,9 +810,7 @@ async fn a_handed_off_job_without_a_record_is_gone_unless_it_ended(kind: Kind) {
     assert_eq!(lab.idle(worker, said()).await, AttestReply::Nothing);
 }
 
-async fn a_handed_off_job_that_was_stopped_is_gone(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_handed_off_job_that_was_stopped_is_gone(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.!a", worker).await;
     lab.stop("a", "node1.!a", Some(worker)).await;
     lab.recover().await;
@@ -878,9 +820,7 @@ async fn a_handed_off_job_that_was_stopped_is_gone(kind: Kind) {
     assert_eq!(lab.lookup("a", "node1.!a").await.outcome.as_deref(), Some("stopped"));
 }
 
-async fn only_the_owners_word_hands_off(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn only_the_owners_word_hands_off(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.dispatch("queued", "node1.queued").await;
     lab.recover().await;
@@ -894,9 +834,7 @@ async fn only_the_owners_word_hands_off(kind: Kind) {
     }
 }
 
-async fn records_that_do_not_parse_are_left(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn records_that_do_not_parse_are_left(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     for record in [&b"rubbish"[..], b"2|R|1|1|1|1|1|node1.a|1||0|"] {
         lab.backend.write_record(&key("a"), record).await;
@@ -907,9 +845,7 @@ async fn records_that_do_not_parse_are_left(kind: Kind) {
     }
 }
 
-async fn items_of_one_call_see_each_other(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn items_of_one_call_see_each_other(mut lab: Lab, worker: WorkerId) {
     let old = lab.run("a", "node1.a", worker).await;
     lab.recover().await;
     let token = Token(old.0 + 1);
@@ -921,9 +857,7 @@ async fn items_of_one_call_see_each_other(kind: Kind) {
     assert!(lab.lookup("a", "node1.a").await.ended);
 }
 
-async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let known = lab.worker().await;
+async fn a_worker_is_adopted_in_its_old_slot(mut lab: Lab, known: WorkerId) {
     lab.recover().await;
     let revision = lab.revision().await;
     for (worker, says, gets, size) in [
@@ -951,9 +885,7 @@ async fn a_worker_is_adopted_in_its_old_slot(kind: Kind) {
     assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(WorkerId(11)));
 }
 
-async fn bad_arguments_change_nothing(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn bad_arguments_change_nothing(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let (store, inc, unknown) = (lab.store(), lab.inc, WorkerId(worker.0 + 1));
     for meta in ["no|name".to_owned(), "m".repeat(65)] {
@@ -975,9 +907,7 @@ async fn bad_arguments_change_nothing(kind: Kind) {
     }
 }
 
-async fn a_bad_item_hurts_no_other(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_bad_item_hurts_no_other(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     lab.recover().await;
     let high = Token(token.0 + 1_000_000_000_000);

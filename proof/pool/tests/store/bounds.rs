@@ -27,8 +27,7 @@ scenarios! {
     an_attestation_deletes_a_page_of_notifications,
 }
 
-async fn a_step_takes_a_batch(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_step_takes_a_batch(lab: Lab) {
     let (names, ids): (Vec<_>, Vec<_>) =
         (0..BATCH_MAX).map(|i| (format!("k{i}"), format!("node1.{i}"))).unzip();
     let items: Vec<_> = names.iter().zip(&ids).map(|(name, id)| lab.item(name, id)).collect();
@@ -62,7 +61,7 @@ async fn a_step_of_more_is_refused(kind: Kind) {
     let begins = vec![half(worker, BATCH_MAX), half(other, 1)];
     let noted = |worker, jobs| {
         let items = vec![StartedItem { key: key("k"), token, tell: None }; jobs];
-        WorkerStarts { worker, items }
+        WorkerStarts { worker, finished: vec![], items }
     };
     let starts = vec![noted(worker, BATCH_MAX), noted(other, 1)];
     let refusals = refusals![lab, inc;

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use tenure_pool::store::{
-    Attest, AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, ChangeSettings, Checkpoint, DispatchReply,
-    Purge, ReadCheckpoint, ReleaseMode, ReleaseReply, Save, SaveItem, SaveReply, SettingChange, ShutDown,
-    ShutdownMode, StopReply, Unpark,
+    Attest, AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, BegunJob, ChangeSettings, Checkpoint,
+    DispatchReply, Purge, ReadCheckpoint, ReleaseMode, ReleaseReply, Save, SaveItem, SaveReply,
+    SettingChange, ShutDown, ShutdownMode, StopReply, Unpark,
 };
 use tenure_protocol::model::id::{Token, WorkerId};
 use tenure_protocol::model::settings::Settings;
@@ -62,13 +62,10 @@ impl Lab {
     }
 }
 
-async fn a_checkpoint_is_the_owners_to_write(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_checkpoint_is_the_owners_to_write(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.dispatch("queued", "node1.q").await;
-    lab.dispatch("assigned", "node1.a").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.a", worker).await;
     let assigned = lab.token("assigned").await;
     lab.backend.advance(10).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
@@ -91,9 +88,7 @@ async fn a_checkpoint_is_the_owners_to_write(kind: Kind) {
     assert_eq!(lab.checkpoint("absent").await, None);
 }
 
-async fn a_stopping_job_may_still_save(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stopping_job_may_still_save(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
     assert_eq!(lab.save(worker, save("k", Token(token.0 / 10), 1, "zero")).await, SaveReply::Stale);
@@ -101,9 +96,7 @@ async fn a_stopping_job_may_still_save(kind: Kind) {
     assert_eq!(lab.kept("k").await.unwrap(), "one");
 }
 
-async fn a_late_copy_of_a_save_undoes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_copy_of_a_save_undoes_nothing(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     for (number, bytes) in [(1, "one"), (10, "ten"), (9, "nine"), (10, "ten again")] {
         lab.backend.advance(10).await;
@@ -113,9 +106,7 @@ async fn a_late_copy_of_a_save_undoes_nothing(kind: Kind) {
     assert_eq!((kept.number, &*kept.bytes, kept.at), (10, &b"ten"[..], lab.backend.now() - 20));
 }
 
-async fn one_that_was_inherited_gives_way_to_a_newer_one(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn one_that_was_inherited_gives_way_to_a_newer_one(lab: Lab, worker: WorkerId) {
     let first = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", first, 5, "five")).await, SaveReply::Kept);
     lab.release("k", worker, ReleaseMode::HandOff).await;
@@ -130,9 +121,7 @@ async fn one_that_was_inherited_gives_way_to_a_newer_one(kind: Kind) {
     assert_eq!(lab.kept("k").await.unwrap(), "own");
 }
 
-async fn a_new_owner_begins_to_count_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_new_owner_begins_to_count_again(lab: Lab, worker: WorkerId, other: WorkerId) {
     let first = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", first, 7, "seven")).await, SaveReply::Kept);
     lab.release("k", worker, ReleaseMode::HandOff).await;
@@ -181,9 +170,7 @@ async fn a_job_that_has_run_elsewhere_is_not_taken_back(kind: Kind) {
     assert_eq!(lab.attest(first, back(earlier, false)).await, AttestReply::Kept, "what runs runs on");
 }
 
-async fn saves_of_one_call_see_each_other(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn saves_of_one_call_see_each_other(lab: Lab, worker: WorkerId) {
     let (k, l) = (lab.run("k", "node1.k", worker).await, lab.run("l", "node1.l", worker).await);
     let items = [save("k", k, 2, "two"), save("l", l, 1, ""), save("k", k, 1, "one"), save("k", l, 3, "l")];
     let stale = if k == l { SaveReply::Kept } else { SaveReply::Stale };
@@ -194,8 +181,7 @@ async fn saves_of_one_call_see_each_other(kind: Kind) {
 }
 
 async fn a_checkpoint_that_is_too_long_is_refused(kind: Kind) {
-    let lab = Lab::with(kind, Settings { checkpoint_max: 4, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { checkpoint_max: 4, ..Settings::default() }).await;
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "four")).await, SaveReply::Kept);
     assert_eq!(lab.save(worker, save("k", token, 2, "fives")).await, SaveReply::TooLong);
@@ -203,8 +189,7 @@ async fn a_checkpoint_that_is_too_long_is_refused(kind: Kind) {
 }
 
 async fn a_lower_limit_refuses_no_checkpoint_that_is_kept(kind: Kind) {
-    let lab = Lab::with(kind, Settings { checkpoint_max: 5, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { checkpoint_max: 5, ..Settings::default() }).await;
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "fives")).await, SaveReply::Kept);
     let lower = vec![SettingChange { name: "checkpoint_max".into(), from: "5".into(), to: "4".into() }];
@@ -214,9 +199,7 @@ async fn a_lower_limit_refuses_no_checkpoint_that_is_kept(kind: Kind) {
     assert_eq!(lab.kept("k").await.unwrap(), "fives");
 }
 
-async fn begin_brings_the_checkpoint(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn begin_brings_the_checkpoint(lab: Lab, worker: WorkerId, other: WorkerId) {
     for name in ["a", "b", "c"] {
         let token = lab.run(name, &format!("node1.{name}"), worker).await;
         if name != "b" {
@@ -232,7 +215,7 @@ async fn begin_brings_the_checkpoint(kind: Kind) {
     }
     let replies = lab.store().begin_one(lab.inc, other, &[], &jobs).await.unwrap();
     let brought = |reply: &BeginReply| match reply {
-        BeginReply::Begun { waiting, checkpoint, .. } => {
+        BeginReply::Begun(BegunJob { waiting, checkpoint, .. }) => {
             (*waiting, checkpoint.as_ref().map(|kept| (kept.number, kept.bytes.clone())))
         }
         reply => panic!("{reply:?}"),
@@ -244,8 +227,7 @@ async fn begin_brings_the_checkpoint(kind: Kind) {
 
 async fn checkpoints_count_for_the_size_of_an_answer(kind: Kind) {
     let max = 512 << 10;
-    let lab = Lab::with(kind, Settings { checkpoint_max: max, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { checkpoint_max: max, ..Settings::default() }).await;
     let names = ["a", "b", "c", "d"];
     let big = "x".repeat(BATCH_BYTES / 2);
     for name in names {
@@ -265,8 +247,7 @@ async fn checkpoints_count_for_the_size_of_an_answer(kind: Kind) {
 
 async fn what_deletes_a_job_deletes_its_checkpoint(kind: Kind) {
     for end in ["release", "stop", "reap", "purge", "attend"] {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         let token = lab.run("k", "node1.g", worker).await;
         lab.run("stays", "node1.s", worker).await;
         assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
@@ -297,9 +278,7 @@ async fn what_deletes_a_job_deletes_its_checkpoint(kind: Kind) {
     }
 }
 
-async fn what_takes_a_jobs_place_gets_no_checkpoint(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn what_takes_a_jobs_place_gets_no_checkpoint(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
     lab.recover().await;
@@ -308,9 +287,7 @@ async fn what_takes_a_jobs_place_gets_no_checkpoint(kind: Kind) {
     assert!(lab.has_none().await);
 }
 
-async fn a_save_that_comes_before_the_record_is_made_again(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_save_that_comes_before_the_record_is_made_again(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.recover().await;
     assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept, "it has its record");
@@ -318,8 +295,7 @@ async fn a_save_that_comes_before_the_record_is_made_again(kind: Kind) {
 }
 
 async fn what_is_handed_on_keeps_its_checkpoint(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
@@ -329,9 +305,7 @@ async fn what_is_handed_on_keeps_its_checkpoint(kind: Kind) {
     assert_eq!(lab.kept("k").await.unwrap(), "one");
 }
 
-async fn a_batch_of_saves_names_any_tokens(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_batch_of_saves_names_any_tokens(lab: Lab, worker: WorkerId) {
     let names: Vec<String> = (0..BATCH_MAX).map(|n| format!("k{n}")).collect();
     let mut items = Vec::new();
     for name in &names {
@@ -347,9 +321,7 @@ async fn a_batch_of_saves_names_any_tokens(kind: Kind) {
     }
 }
 
-async fn a_job_that_nobody_has_begun_is_given_none(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_nobody_has_begun_is_given_none(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.save(worker, save("k", token, 1, "one")).await, SaveReply::Kept);
     lab.backend.lose("jobs").await;
@@ -358,7 +330,7 @@ async fn a_job_that_nobody_has_begun_is_given_none(kind: Kind) {
     lab.route("k", worker).await;
     for _ in 0..2 {
         let begun = lab.begin("k", worker).await;
-        assert!(matches!(begun, BeginReply::Begun { checkpoint: None, .. }), "{begun:?}");
+        assert!(matches!(begun, BeginReply::Begun(BegunJob { checkpoint: None, .. })), "{begun:?}");
     }
     assert!(lab.has_none().await);
 }

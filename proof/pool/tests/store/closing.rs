@@ -48,9 +48,7 @@ fn stopping_after(deadline_ms: u64) -> ShutdownFlag {
     ShutdownFlag::Stopping { deadline_ms: Some(deadline_ms), by: "node1".into() }
 }
 
-async fn closing_turns_into_stopping_when_nothing_is_queued(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn closing_turns_into_stopping_when_nothing_is_queued(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, None);
     let deadline_ms = lab.backend.now() + 9_000;
@@ -79,8 +77,7 @@ async fn closing_takes_a_day_at_most(kind: Kind) {
     assert_eq!(shutdown(&lab, ShutdownMode::Closing(Duration::MAX)).await, Some(closing));
 }
 
-async fn closing_turns_into_stopping_at_its_deadline(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn closing_turns_into_stopping_at_its_deadline(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     let stopping = stopping_after(lab.backend.now() + 9_000);
     let closing = shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
@@ -90,8 +87,7 @@ async fn closing_turns_into_stopping_at_its_deadline(kind: Kind) {
     assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping));
 }
 
-async fn a_recovering_pool_waits_for_the_deadline(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_recovering_pool_waits_for_the_deadline(mut lab: Lab) {
     let stopping = stopping_after(lab.backend.now() + 9_000);
     let closing = shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
     lab.recover().await;
@@ -100,8 +96,7 @@ async fn a_recovering_pool_waits_for_the_deadline(kind: Kind) {
     assert_eq!(shutdown(&lab, ShutdownMode::Advance).await, Some(stopping));
 }
 
-async fn stopping_may_come_at_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn stopping_may_come_at_once(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
     assert_eq!(shutdown(&lab, ShutdownMode::DropQueued).await, Some(stopping()));
@@ -110,8 +105,7 @@ async fn stopping_may_come_at_once(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn purge_needs_a_stopping_pool(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn purge_needs_a_stopping_pool(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.refused(lab.step(&Purge { limit: 10 })).await, Refusal::NotStopping);
     shutdown(&lab, ShutdownMode::Closing(ms(9_000))).await;
@@ -120,8 +114,7 @@ async fn purge_needs_a_stopping_pool(kind: Kind) {
 }
 
 async fn purge_drops_what_nobody_runs(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     for name in ["a", "b", "assigned", "parked", "running", "ending"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -151,9 +144,7 @@ async fn purge_drops_what_nobody_runs(kind: Kind) {
     assert_eq!(lab.queued().await, 0);
 }
 
-async fn the_dead_hand_nothing_on(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_dead_hand_nothing_on(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     shutdown(&lab, ShutdownMode::DropQueued).await;
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
@@ -182,9 +173,7 @@ async fn cleanup_waits_for_no_garbage(kind: Kind) {
     assert_eq!(lab.step(&CleanUp { tombstone: ms(1_000) }).await.unwrap(), 0);
 }
 
-async fn cleanup_waits_for_the_last_member(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn cleanup_waits_for_the_last_member(lab: Lab, worker: WorkerId, other: WorkerId) {
     shutdown(&lab, ShutdownMode::DropQueued).await;
     lab.store().expire_one(lab.inc, other, None).await.unwrap();
     assert_eq!(lab.refused(lab.step(&CleanUp { tombstone: ms(1_000) })).await, Refusal::Members(2));
@@ -196,8 +185,7 @@ async fn cleanup_waits_for_the_last_member(kind: Kind) {
 
 /// A pool that was used in every way, shut down.
 async fn closed(kind: Kind, tombstone: Duration) -> Lab {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     let renewed =
         lab.step(&Renew { node: Some(node("node1")), status: "x".into(), ..renew(&[worker]) }).await;
     assert_eq!(renewed.unwrap().states.len(), 1);
@@ -292,8 +280,7 @@ async fn a_tombstone_that_no_pool_has_left_is_none(kind: Kind) {
     }
 }
 
-async fn a_recovery_writes_back_which_pool_has_ended(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_recovery_writes_back_which_pool_has_ended(mut lab: Lab) {
     for (known, stored) in [(0, 0), (7, 7), (0, 7), (6, 7), (9, 9)] {
         let seen = Seen { closed: Incarnation(known), ..Seen::default() };
         lab.inc = lab.step(&Recover { seen, ..recovery("server") }).await.unwrap();
@@ -301,8 +288,7 @@ async fn a_recovery_writes_back_which_pool_has_ended(kind: Kind) {
     }
 }
 
-async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn the_flag_of_a_pool_that_has_ended_goes_with_its_recovery(mut lab: Lab) {
     shutdown(&lab, ShutdownMode::DropQueued).await;
     for ended in [false, true] {
         let known = Incarnation(lab.inc.0 - u64::from(!ended));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tenure_pool::store::{Cordon, PoolState, ReadState, Refusal, Renew, Route};
-use tenure_protocol::model::id::Revision;
+use tenure_protocol::model::id::{Revision, WorkerId};
 use tenure_protocol::model::settings::Settings;
 
 use super::lab::{Kind, Lab, key, node, renew};
@@ -31,8 +31,7 @@ async fn cordon(lab: &Lab, name: &str, on: bool) {
     lab.step(&Cordon { seen: lab.revision().await, node: node(name), on }).await.unwrap();
 }
 
-async fn a_cordon_makes_one_revision_and_may_be_repeated(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_cordon_makes_one_revision_and_may_be_repeated(lab: Lab) {
     lab.worker().await;
     let before = lab.revision().await;
     for name in ["node2", "node1", "node2"] {
@@ -47,8 +46,7 @@ async fn a_cordon_makes_one_revision_and_may_be_repeated(kind: Kind) {
     assert_eq!(cordoned(&lab).await, ["node1".to_owned()].into());
 }
 
-async fn a_late_copy_of_a_cordon_undoes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_late_copy_of_a_cordon_undoes_nothing(lab: Lab) {
     lab.worker().await;
     let (seen, name) = (lab.revision().await, node("node1"));
     lab.step(&Cordon { seen, node: name.clone(), on: true }).await.unwrap();
@@ -59,9 +57,7 @@ async fn a_late_copy_of_a_cordon_undoes_nothing(kind: Kind) {
     assert!(cordoned(&lab).await.is_empty());
 }
 
-async fn who_has_not_heard_of_a_cordon_assigns_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn who_has_not_heard_of_a_cordon_assigns_nothing(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.k").await;
     let (entries, before) = (vec![lab.starts().await[0].0], lab.revision().await);
     cordon(&lab, "node1", true).await;
@@ -70,9 +66,7 @@ async fn who_has_not_heard_of_a_cordon_assigns_nothing(kind: Kind) {
     assert_eq!(refusal, Refusal::StaleRing(lab.revision().await));
 }
 
-async fn a_cordon_outlasts_the_workers_of_its_node(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_cordon_outlasts_the_workers_of_its_node(lab: Lab, worker: WorkerId) {
     cordon(&lab, "node1", true).await;
     lab.leave(worker).await;
     assert_eq!(cordoned(&lab).await, ["node1".to_owned()].into());
@@ -92,8 +86,7 @@ async fn a_cordon_before_the_first_worker_is_no_sign_of_a_loss(kind: Kind) {
     lab.worker().await;
 }
 
-async fn a_cordon_does_not_hide_that_the_members_were_lost(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_cordon_does_not_hide_that_the_members_were_lost(lab: Lab) {
     lab.worker().await;
     lab.backend.lose("workers").await;
     let before = lab.backend.dump().await;
@@ -102,8 +95,7 @@ async fn a_cordon_does_not_hide_that_the_members_were_lost(kind: Kind) {
     assert_eq!((refused, lab.backend.dump().await), (Refusal::Lost("m".into()), before));
 }
 
-async fn a_recovering_pool_keeps_its_cordons(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_recovering_pool_keeps_its_cordons(mut lab: Lab) {
     lab.worker().await;
     cordon(&lab, "node1", true).await;
     lab.recover().await;

@@ -2,11 +2,11 @@
 //! item of its batch.
 
 use tenure_pool::store::{
-    AttestJobs, AttestReply, BeginReply, Dispatch, DispatchItem, DispatchReply, DropNotifications, Explain,
-    ListJobs, ListOwned, ListParked, LookUp, Notify, NotifyItem, NotifyReply, Placing, Purge, ReadFigures,
-    ReadHeartbeats, ReadNotifications, ReadPauses, Reap, Release, ReleaseItem, ReleaseMode, ReleaseReply,
-    Route, RouteReply, Save, SaveItem, SaveReply, ShutDown, ShutdownMode, Started, StartedItem, StopReply,
-    Sweep, Take, TakeItem, Unpark, UnparkReply, Waiting, WorkerStarts,
+    AttestJobs, AttestReply, BeginReply, BegunJob, Dispatch, DispatchItem, DispatchReply, DropNotifications,
+    Explain, ListJobs, ListOwned, ListParked, LookUp, Notify, NotifyItem, NotifyReply, Placing, Purge,
+    ReadFigures, ReadHeartbeats, ReadNotifications, ReadPauses, Reap, Release, ReleaseItem, ReleaseMode,
+    ReleaseReply, Route, RouteReply, Save, SaveItem, SaveReply, ShutDown, ShutdownMode, Started, StartedItem,
+    StopReply, Sweep, Take, TakeItem, Unpark, UnparkReply, Waiting, WorkerStarts,
 };
 use tenure_protocol::model::id::{JobKey, Token, WorkerId};
 use tenure_protocol::model::record::{JobState, Record};
@@ -55,8 +55,7 @@ scenarios! {
 
 /// A pool with a damaged record under each key, and a good job beside them.
 async fn damaged(kind: Kind) -> (Lab, WorkerId) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     for (name, text) in DAMAGED {
         lab.backend.write_record(&key(name), text.as_bytes()).await;
     }
@@ -124,11 +123,13 @@ async fn begin_started_and_take_refuse_it(kind: Kind) {
     let token = lab.token("good").await;
     let jobs = around(|key| (key, token));
     let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
-    let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun { .. })).collect();
+    let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun(_))).collect();
     assert_eq!(begun, expected(true, false));
     let items = around(|key| StartedItem { key, token, tell: None });
-    let replies =
-        lab.step(&Started { starts: vec![WorkerStarts { worker, items: items.clone() }] }).await.unwrap();
+    let replies = lab
+        .step(&Started { starts: vec![WorkerStarts { worker, finished: vec![], items: items.clone() }] })
+        .await
+        .unwrap();
     assert_eq!(replies, expected(true, false));
     let items = around(|key| TakeItem { key, token, ack: 0 });
     let replies = lab.step(&Take { worker, finished: Vec::new(), items }).await.unwrap();
@@ -153,9 +154,7 @@ const TAILS: [(&str, &str); 11] = [
     ("sound", "1|1|17|node1.!own|17||4|"),
 ];
 
-async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn begin_and_started_read_a_record_to_its_end(lab: Lab, worker: WorkerId) {
     let token = Token(worker.0 + 9);
     let write = async |state: char| {
         for (name, tail) in TAILS {
@@ -174,7 +173,7 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
         write(state).await;
         let jobs = TAILS.map(|(name, _)| (key(name), token));
         let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
-        let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun { .. })).collect();
+        let begun: Vec<_> = replies.iter().map(|reply| matches!(reply, BeginReply::Begun(_))).collect();
         assert_eq!(begun, answers, "begin in {state}");
         is_left(state, "begin").await;
     }
@@ -182,7 +181,9 @@ async fn begin_and_started_read_a_record_to_its_end(kind: Kind) {
         write(state).await;
         let items = TAILS.map(|(name, _)| StartedItem { key: key(name), token, tell: None }).to_vec();
         assert_eq!(
-            lab.step(&Started { starts: vec![WorkerStarts { worker, items }] }).await.unwrap(),
+            lab.step(&Started { starts: vec![WorkerStarts { worker, finished: vec![], items }] })
+                .await
+                .unwrap(),
             answers,
             "started in {state}"
         );
@@ -216,8 +217,7 @@ async fn stop_and_notify_answer_it(kind: Kind) {
     assert_eq!(records(&lab).await, before);
 }
 
-async fn an_owner_that_no_worker_can_be_fails_no_others(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_owner_that_no_worker_can_be_fails_no_others(lab: Lab) {
     dispatch_good(&lab).await;
     lab.backend.write_record(&key("owned"), b"1|R|99999999999999999999999|9|1|1|17|node1.owned|17||0|").await;
     let keys = ["good", "owned", "better"];
@@ -229,8 +229,7 @@ async fn an_owner_that_no_worker_can_be_fails_no_others(kind: Kind) {
     assert_eq!((&replies[0], &replies[2]), (&StopReply::Deleted, &StopReply::Deleted));
 }
 
-async fn sweep_reports_it_and_puts_it_off(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn sweep_reports_it_and_puts_it_off(lab: Lab) {
     for (name, text) in DAMAGED {
         lab.dispatch(name, &format!("node1.{name}")).await;
         lab.backend.write_record(&key(name), text.as_bytes()).await;
@@ -286,9 +285,7 @@ fn behind(record: &Record) -> &str {
     record.tail.match_indices('|').nth(2).map_or("", |(at, _)| &record.tail[at..])
 }
 
-async fn a_later_versions_fields_are_kept(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_later_versions_fields_are_kept(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap().to_string();
     lab.backend.write_record(&key("k"), format!("{record}plan|||new|field").as_bytes()).await;
@@ -302,8 +299,7 @@ async fn a_later_versions_fields_are_kept(kind: Kind) {
 }
 
 async fn a_later_versions_fields_outlast_being_parked(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap().to_string();
     lab.backend.write_record(&key("k"), format!("{record}plan|||new|field").as_bytes()).await;
@@ -315,9 +311,7 @@ async fn a_later_versions_fields_outlast_being_parked(kind: Kind) {
     assert_eq!((record.plan.as_str(), behind(&record)), ("plan", "|new|field"));
 }
 
-async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_later_versions_fields_outlast_every_way_back(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap().to_string();
     lab.backend.write_record(&key("k"), format!("{record}plan|||new|field").as_bytes()).await;
@@ -333,7 +327,7 @@ async fn a_later_versions_fields_outlast_every_way_back(kind: Kind) {
     }
     lab.route("k", worker).await;
     lab.backend.advance(10_000).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 1);
+    assert_eq!(lab.sweep().await.count, 1);
     kept("an assignment that nobody began", JobState::Queued).await;
     lab.run_again("k", worker).await;
     lab.leave(worker).await;
@@ -374,9 +368,7 @@ async fn with_headers(lab: &Lab, worker: WorkerId) -> Vec<(JobKey, Token)> {
     jobs
 }
 
-async fn a_damaged_header_is_answered_and_heals(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_damaged_header_is_answered_and_heals(lab: Lab, worker: WorkerId) {
     let jobs = with_headers(&lab, worker).await;
     let is_good = |key: &JobKey| *key == "good" || *key == "better";
     let notes = jobs.iter().map(|(key, _)| NotifyItem { key: key.clone(), guess: None, body: "more".into() });
@@ -418,8 +410,7 @@ async fn a_damaged_count_of_notifications_loses_none(kind: Kind) {
     let Kind::Redis = kind else { return };
     let beyond = ["999999999999999", "1000000000000000", "9007199254740993", "18446744073709551616"];
     for count in ["-5", "1.5", "nan", "abc", "", "1e3", "007"].into_iter().chain(beyond) {
-        let lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         lab.run("k", "node1.k", worker).await;
         let token = lab.token("k").await;
         lab.backend.write_meta("notified", Some(count)).await;
@@ -435,8 +426,7 @@ async fn a_damaged_counter_of_a_worker_beats_on(kind: Kind) {
     let Kind::Redis = kind else { return };
     for count in ["9007199254740992", "18446744073709551615", "99999999999999999999", "-5", "1.5", "abc", ""]
     {
-        let lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         lab.backend.write("HSET", "heartbeats", &[&worker.to_string(), count]).await;
         let mut seen = Vec::new();
         for _ in 0..3 {
@@ -467,8 +457,7 @@ async fn while_spoiled<T>(lab: &Lab, name: &str, step: impl AsyncFnOnce() -> T) 
 async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
     let Kind::Redis = kind else { return };
     for name in ["payloads", "queue", "outcomes", "owners", "starts"] {
-        let lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         lab.dispatch("waits", "node1.waits").await;
         let placed = DispatchItem { worker: Some(worker), ..lab.item("k", "node1.!own") };
         let items = [placed, lab.item("queued", "node1.q")];
@@ -486,7 +475,7 @@ async fn a_dispatch_that_fails_half_way_is_made_again(kind: Kind) {
         );
         let begun = lab.begin("k", worker).await;
         assert!(
-            matches!(&begun, BeginReply::Begun { payload, .. } if *payload == items[0].payload),
+            matches!(&begun, BeginReply::Begun(BegunJob { payload, .. }) if *payload == items[0].payload),
             "{name}: {begun:?}"
         );
         assert_eq!(lab.field("pool", "queued").await.as_deref(), Some("2"), "{name}");
@@ -498,8 +487,7 @@ async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
     let Kind::Redis = kind else { return };
     for name in ["payloads", "owners", "ended"] {
         for mode in [ReleaseMode::Delete, ReleaseMode::HandOff] {
-            let lab = Lab::new(kind).await;
-            let worker = lab.worker().await;
+            let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
             let token = lab.run("k", "node1.k", worker).await;
             while_spoiled(&lab, name, async || {
                 for _ in 0..3 {
@@ -525,9 +513,7 @@ async fn an_end_that_fails_half_way_is_made_again(kind: Kind) {
     }
 }
 
-async fn a_save_reads_a_record_up_to_its_token(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_save_reads_a_record_up_to_its_token(lab: Lab, worker: WorkerId) {
     let token = Token(worker.0 + 9);
     let of = |name: &str| {
         let (key, bytes) = (key(name), "state".into());
@@ -561,8 +547,7 @@ async fn a_save_reads_a_record_up_to_its_token(kind: Kind) {
 /// In memory no key is of another type.
 async fn a_save_answers_when_its_key_is_of_another_type(kind: Kind) {
     let Kind::Redis = kind else { return };
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     let token = lab.run("k", "node1.k", worker).await;
     let items = ["k", "absent"].map(|name| SaveItem {
         key: key(name),
@@ -580,8 +565,7 @@ async fn a_save_answers_when_its_key_is_of_another_type(kind: Kind) {
 /// In memory no key is of another type.
 async fn parked_jobs_are_listed_and_unparked_without_their_errors(kind: Kind) {
     let Kind::Redis = kind else { return };
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     let token = lab.run("k", "node1.k", worker).await;
     let failed = release("k", token, ReleaseMode::Fail);
     lab.release_item(worker, ReleaseItem { result: "no route".into(), ..failed }).await;
@@ -599,8 +583,7 @@ async fn parked_jobs_are_listed_and_unparked_without_their_errors(kind: Kind) {
 /// In memory no key is of another type.
 async fn explain_and_figures_pass_over_keys_of_another_type(kind: Kind) {
     let Kind::Redis = kind else { return };
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     lab.run("k", "node1.!k", worker).await;
     let names =
         ["queue", "parked", "errors", "notifications", "checkpoints", "heartbeats", "expired", "settings"];
@@ -628,8 +611,7 @@ async fn explain_and_figures_pass_over_keys_of_another_type(kind: Kind) {
 
 async fn a_job_goes_with_its_damaged_header_by_every_way(kind: Kind) {
     for way in ["release", "stop", "reap", "purge", "attend", "attest"] {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         let jobs = with_headers(&lab, worker).await;
         let stops = jobs.iter().enumerate().map(|(at, (key, _))| {
             let guess = (way != "stop").then_some(worker);

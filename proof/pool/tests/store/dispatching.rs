@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_pool::store::{
     Cursors, Dispatch, DispatchItem, DispatchReply, ListJobs, ListOwned, LookUp, Placing, ReadNode,
-    ReadPayload, ReleaseMode, ReleaseReply, Route, ShutDown, ShutdownMode, StopReply, Sweep, WorkerEvent,
+    ReadPayload, ReleaseMode, ReleaseReply, Route, ShutDown, ShutdownMode, StopReply, WorkerEvent,
 };
 use tenure_protocol::model::id::{JobKey, Token, WorkerId};
 use tenure_protocol::model::record::{Begun, JobState};
@@ -33,8 +33,7 @@ scenarios! {
     all_jobs_are_listed,
 }
 
-async fn an_accepted_job_is_queued_with_one_event(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_accepted_job_is_queued_with_one_event(lab: Lab) {
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Accepted);
     let record = lab.record("k").await.unwrap();
     let now = lab.backend.now();
@@ -49,8 +48,7 @@ async fn an_accepted_job_is_queued_with_one_event(kind: Kind) {
     assert_eq!(starts, [[(key("k"), 0)]]);
 }
 
-async fn a_batch_makes_one_event(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_batch_makes_one_event(lab: Lab) {
     let items = [lab.item("a", "node1.a"), lab.item("b", "node1.b")];
     lab.dispatch_all(&items).await;
     let starts: Vec<_> = lab.starts().await.into_iter().map(|(_, jobs)| jobs).collect();
@@ -67,12 +65,12 @@ async fn told(lab: &Lab, workers: &[WorkerId]) -> Vec<(WorkerId, WorkerEvent)> {
 }
 
 fn placed(lab: &Lab, name: &str, worker: WorkerId) -> DispatchItem {
-    DispatchItem { worker: Some(worker), ..lab.item(name, &format!("node1.{name}")) }
+    // Too long for a grant.
+    let payload = Bytes::from(vec![b'x'; 5_000]);
+    DispatchItem { worker: Some(worker), payload, ..lab.item(name, &format!("node1.{name}")) }
 }
 
-async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_job_that_names_its_worker_is_assigned_at_once(lab: Lab, first: WorkerId, second: WorkerId) {
     let items = vec![placed(&lab, "a", first), placed(&lab, "b", second), placed(&lab, "c", first)];
     let replies = lab.step(&Dispatch { by: Placing::Ring(lab.revision().await), items }).await.unwrap();
     assert_eq!(replies, vec![DispatchReply::Accepted; 3]);
@@ -93,9 +91,7 @@ async fn a_job_that_names_its_worker_is_assigned_at_once(kind: Kind) {
     assert_eq!(owned.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [key("a"), key("c")]);
 }
 
-async fn a_placed_job_sent_again_is_assigned_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_placed_job_sent_again_is_assigned_once(lab: Lab, first: WorkerId, second: WorkerId) {
     let ring = lab.revision().await;
     lab.step(&Dispatch { by: Placing::Ring(ring), items: vec![placed(&lab, "k", first)] }).await.unwrap();
     let before = lab.backend.dump().await;
@@ -107,9 +103,7 @@ async fn a_placed_job_sent_again_is_assigned_once(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before, "no token and no event are spent on it");
 }
 
-async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_ring_that_has_changed_places_nothing(lab: Lab, worker: WorkerId) {
     let before = lab.revision().await;
     lab.worker().await;
     let replies = lab
@@ -123,9 +117,7 @@ async fn a_ring_that_has_changed_places_nothing(kind: Kind) {
     assert!(told(&lab, &[worker]).await.is_empty());
 }
 
-async fn a_batch_may_be_placed_in_part(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_batch_may_be_placed_in_part(lab: Lab, worker: WorkerId) {
     let items = vec![placed(&lab, "a", worker), lab.item("b", "node1.b")];
     lab.step(&Dispatch { by: Placing::Ring(lab.revision().await), items }).await.unwrap();
     let states = [lab.record("a").await.unwrap().state, lab.record("b").await.unwrap().state];
@@ -134,9 +126,7 @@ async fn a_batch_may_be_placed_in_part(kind: Kind) {
     assert_eq!(starts, [[(key("b"), 0)]]);
 }
 
-async fn the_same_dispatch_is_accepted_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_same_dispatch_is_accepted_again(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     let before = lab.backend.dump().await;
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Accepted);
@@ -147,16 +137,14 @@ async fn the_same_dispatch_is_accepted_again(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_key_has_one_job(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_key_has_one_job(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     let before = lab.backend.dump().await;
     assert_eq!(lab.dispatch("k", "node2.other").await, DispatchReply::Exists);
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn items_of_a_batch_see_each_other(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn items_of_a_batch_see_each_other(lab: Lab) {
     let items = [lab.item("k", "node1.g"), lab.item("k", "node1.g"), lab.item("k", "node1.h")];
     let replies = lab.dispatch_all(&items).await;
     assert_eq!(replies, [DispatchReply::Accepted, DispatchReply::Accepted, DispatchReply::Exists]);
@@ -178,8 +166,7 @@ async fn the_bound_of_queued_jobs_is_exact(kind: Kind) {
 }
 
 async fn begun_jobs_leave_the_bound_for_good(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_queued: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_queued: 1, ..Settings::default() }).await;
     for name in ["a", "b", "c"] {
         lab.run(name, &format!("node1.{name}"), worker).await;
         assert_eq!(lab.release(name, worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
@@ -190,8 +177,7 @@ async fn begun_jobs_leave_the_bound_for_good(kind: Kind) {
     assert_eq!(lab.queued().await, 0);
 }
 
-async fn deadlines_are_checked_by_the_servers_clock(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn deadlines_are_checked_by_the_servers_clock(lab: Lab) {
     let now = lab.backend.now();
     let within =
         |name: &str, not_after| DispatchItem { not_after, ..lab.item(name, &format!("node1.{name}")) };
@@ -212,27 +198,21 @@ async fn a_big_payload_hurts_only_itself(kind: Kind) {
     assert_eq!(replies, [DispatchReply::Bad, DispatchReply::Accepted]);
 }
 
-async fn an_ended_dispatch_is_remembered_until_its_deadline(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_ended_dispatch_is_remembered_until_its_deadline(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.backend.advance(500).await;
     lab.release("k", worker, ReleaseMode::Delete).await;
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Ended);
     assert!(lab.lookup("k", "node1.g").await.ended);
     assert!(!lab.lookup("k", "node1.h").await.ended);
-    lab.backend.advance(29_499).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(29_499).await;
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Ended);
-    lab.backend.advance(1).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(1).await;
     assert!(lab.backend.dump().await.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Accepted, "the key is free");
 }
 
-async fn a_job_that_lived_long_leaves_no_memory(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_lived_long_leaves_no_memory(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.backend.advance(30_000).await;
     lab.release("k", worker, ReleaseMode::Delete).await;
@@ -242,8 +222,7 @@ async fn a_job_that_lived_long_leaves_no_memory(kind: Kind) {
     }
 }
 
-async fn a_closing_pool_accepts_nothing_new(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_closing_pool_accepts_nothing_new(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
     assert_eq!(lab.dispatch("k", "node1.g").await, DispatchReply::Accepted, "it was accepted before");
@@ -251,9 +230,7 @@ async fn a_closing_pool_accepts_nothing_new(kind: Kind) {
     assert_eq!(lab.dispatch("new", "node1.n").await, DispatchReply::ShuttingDown);
 }
 
-async fn keys_are_any_bytes(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn keys_are_any_bytes(lab: Lab, worker: WorkerId) {
     let keys: [&[u8]; 6] =
         [b"a|b", b"line\nbreak", b"\xff\x00\xfe", b"{x}:%d", b"h:k", &[b'k'; JobKey::MAX_LEN]];
     for (at, bytes) in keys.into_iter().enumerate() {
@@ -282,8 +259,7 @@ async fn keys_are_any_bytes(kind: Kind) {
     assert!(dump.get("jobs").is_none() && dump.get("owners").is_none());
 }
 
-async fn all_jobs_are_listed(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn all_jobs_are_listed(lab: Lab) {
     let names: Vec<_> = (0..300).map(|at| format!("job{at}")).collect();
     for chunk in names.chunks(100) {
         let items: Vec<_> = chunk.iter().map(|name| lab.item(name, &format!("node1.{name}"))).collect();

@@ -1,6 +1,7 @@
 //! Jobs that their worker sends elsewhere: the next worker of the chain, and the pauses once all have been asked.
 
 use tenure_pool::store::{ReleaseMode, ReleaseReply, RouteReply, Sweep};
+use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::model::settings::Settings;
 
@@ -20,11 +21,8 @@ const fn elsewhere(workers: u32) -> ReleaseMode {
     ReleaseMode::Elsewhere { workers }
 }
 
-async fn elsewhere_is_the_next_worker(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn elsewhere_is_the_next_worker(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     lab.starts().await;
     assert_eq!(lab.release("k", worker, elsewhere(2)).await, ReleaseReply::Queued);
     let record = lab.record("k").await.unwrap();
@@ -34,9 +32,7 @@ async fn elsewhere_is_the_next_worker(kind: Kind) {
     assert_eq!(lab.release("k", worker, elsewhere(2)).await, ReleaseReply::Stale, "a late copy does nothing");
 }
 
-async fn what_was_begun_goes_elsewhere_without_an_attempt(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn what_was_begun_goes_elsewhere_without_an_attempt(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Fail).await;
     lab.run_again("k", worker).await;
@@ -46,9 +42,7 @@ async fn what_was_begun_goes_elsewhere_without_an_attempt(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().attempts, 1, "begun once, and failed");
 }
 
-async fn elsewhere_drops_the_refusals_of_the_present_worker(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn elsewhere_drops_the_refusals_of_the_present_worker(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     for _ in 0..4 {
         lab.release("k", worker, ReleaseMode::Refuse).await;
@@ -91,8 +85,7 @@ async fn a_long_chain_is_asked_eight_at_a_time(kind: Kind) {
 }
 
 async fn the_chain_begins_anew_when_the_strikes_run_out(kind: Kind) {
-    let lab = Lab::with(kind, Settings { strikes: 1_000_000, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { strikes: 1_000_000, ..Settings::default() }).await;
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap().to_string();
     let record = record.strip_suffix("|0|").unwrap().to_owned() + "|4294000000|";
@@ -102,8 +95,7 @@ async fn the_chain_begins_anew_when_the_strikes_run_out(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().strikes, 0);
 }
 
-async fn a_kick_begins_the_chain_anew(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_kick_begins_the_chain_anew(lab: Lab) {
     let pauses = pauses(&lab, 1, 6).await;
     assert_eq!(pauses[5], 30);
     let swept = lab.step(&Sweep { limit: 10, kick: Some(0) }).await.unwrap();

@@ -29,9 +29,7 @@ impl Lab {
     }
 }
 
-async fn explain_tells_all_that_is_known_of_a_job(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn explain_tells_all_that_is_known_of_a_job(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     for body in ["one", "two"] {
         lab.notify("k", Some(worker), body).await;
@@ -59,8 +57,7 @@ async fn explain_tells_all_that_is_known_of_a_job(kind: Kind) {
 }
 
 async fn explain_tells_why_a_job_waits(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     lab.dispatch("queued", "node1.q").await;
     let seen = lab.explain("queued").await;
     assert_eq!(seen.found.record.clone().unwrap().state, JobState::Queued);
@@ -75,8 +72,7 @@ async fn explain_tells_why_a_job_waits(kind: Kind) {
     fail(&lab, worker, "fails").await;
     let seen = lab.explain("fails").await;
     assert_eq!((seen.pause.error.as_deref(), seen.pause.until), (Some("no route"), Some(seen.now + 3_000)));
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     lab.run("parked", "node1.p", worker).await;
     fail(&lab, worker, "parked").await;
     let seen = lab.explain("parked").await;
@@ -111,13 +107,10 @@ async fn fail(lab: &Lab, worker: WorkerId, name: &str) {
     lab.release_item(worker, ReleaseItem { delay: ms(3_000), result: "no route".to_owned(), ..failed }).await;
 }
 
-async fn explain_remembers_an_ended_dispatch(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn explain_remembers_an_ended_dispatch(lab: Lab, worker: WorkerId) {
     let absent = lab.explain("k").await;
     assert_eq!(absent, Evidence { now: lab.backend.now(), ..Evidence::default() });
-    lab.run("k", "node1.!order", worker).await;
-    lab.stop("k", "node1.!order", Some(worker)).await;
+    lab.run_and_stop("k", "node1.!order", worker).await;
     lab.release("k", worker, ReleaseMode::Delete).await;
     let seen = lab.read(&Explain { key: key("k"), id: Some(id("node1.!order")) }).await.unwrap();
     assert_eq!((seen.found.record.clone(), seen.found.outcome.as_deref()), (None, Some("stopped")));
@@ -136,9 +129,7 @@ async fn explain_tells_the_phase_and_the_flag(kind: Kind) {
     assert_eq!(lab.explain("k").await.flag, Some(flag));
 }
 
-async fn explain_names_who_has_attested(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn explain_names_who_has_attested(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let attested = async |lab: &Lab| lab.explain("k").await.attested.into_iter().collect::<Vec<_>>();
     lab.recover().await;
     assert_eq!(attested(&lab).await, []);
@@ -155,8 +146,7 @@ async fn explain_names_who_has_attested(kind: Kind) {
     assert_eq!(attested(&lab).await, [], "an open pool waits for nobody");
 }
 
-async fn explain_answers_what_cannot_be_read(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn explain_answers_what_cannot_be_read(lab: Lab) {
     for (name, record, newer) in [("bad", "rubbish", None), ("newer", "2|what|ever", Some(2))] {
         lab.dispatch(name, &format!("node1.{name}")).await;
         lab.backend.write_record(&key(name), record.as_bytes()).await;

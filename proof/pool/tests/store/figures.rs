@@ -1,9 +1,8 @@
 //! How many jobs there are, and where.
 
 use tenure_pool::inspect::Cause;
-use tenure_pool::store::{
-    Counts, LOOK_MAX, ReadFigures, Refusal, ReleaseItem, ReleaseMode, StoreError, Sweep,
-};
+use tenure_pool::store::{Counts, LOOK_MAX, ReadFigures, Refusal, ReleaseItem, ReleaseMode, StoreError};
+use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::settings::Settings;
 
 use super::lab::{Kind, Lab, key, release};
@@ -29,8 +28,7 @@ async fn figures_count_the_jobs_of_each_state(kind: Kind) {
     assert_eq!(lab.figures(LOOK_MAX).await, none);
     let (first, second) = (lab.worker().await, lab.worker().await);
     lab.dispatch("queued", "node1.q").await;
-    lab.dispatch("assigned", "node1.a").await;
-    lab.route("assigned", second).await;
+    lab.assign("assigned", "node1.a", second).await;
     for name in ["one", "two", "fails"] {
         lab.run(name, &format!("node1.{name}"), first).await;
     }
@@ -43,9 +41,7 @@ async fn figures_count_the_jobs_of_each_state(kind: Kind) {
     assert_eq!((counts.of_workers, counts.more), (vec![2, 1], false));
 }
 
-async fn figures_know_the_oldest_job_that_was_never_begun(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn figures_know_the_oldest_job_that_was_never_begun(lab: Lab, worker: WorkerId) {
     let begun = lab.backend.now();
     lab.run("begun", "node1.b", worker).await;
     lab.started("begun", worker).await;
@@ -63,9 +59,7 @@ async fn figures_know_the_oldest_job_that_was_never_begun(kind: Kind) {
     assert_eq!(lab.figures(LOOK_MAX).await.oldest, Some(assigned + 1_000));
 }
 
-async fn a_job_that_comes_back_before_its_first_start_is_new(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_comes_back_before_its_first_start_is_new(lab: Lab, worker: WorkerId) {
     let refuse = async |name: &str, mode, cause| {
         let item = ReleaseItem { cause, ..release(name, lab.token(name).await, mode) };
         lab.release_item(worker, item).await;
@@ -89,8 +83,7 @@ async fn a_job_that_comes_back_before_its_first_start_is_new(kind: Kind) {
     // A later cause starts no job.
     refuse("k", ReleaseMode::Refuse, Cause::Refused).await;
     lab.route("k", worker).await;
-    lab.backend.advance(60_000).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(60_000).await;
     assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
     assert_eq!(new().await, (0, 1, Some(accepted)), "not begun in time");
     for (mode, cause) in [(ReleaseMode::HandOff, Cause::Moved), (ReleaseMode::GiveBack, Cause::Bounced)] {
@@ -115,8 +108,7 @@ async fn a_job_that_comes_back_before_its_first_start_is_new(kind: Kind) {
     assert_eq!(new().await, (1, 0, Some(later)));
 }
 
-async fn figures_look_at_no_more_jobs_than_they_are_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn figures_look_at_no_more_jobs_than_they_are_told(lab: Lab) {
     lab.dispatch("first", "node1.f").await;
     let first = lab.backend.now();
     lab.backend.advance(10).await;
@@ -133,8 +125,7 @@ async fn figures_look_at_no_more_jobs_than_they_are_told(kind: Kind) {
     }
 }
 
-async fn figures_pass_over_what_cannot_be_read(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn figures_pass_over_what_cannot_be_read(lab: Lab) {
     lab.dispatch("bad", "node1.b").await;
     for bad in ["rubbish", "1|Q||0|0|0|1|node1|1||0|"] {
         lab.backend.write_record(&key("bad"), bad.as_bytes()).await;

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use tenure_connection::Client;
 use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
-    Ask, AskEvent, AskId, AskItem, AskReply, BeginReply, ChangeSchedule, Cordon, Dispatch, DispatchItem,
-    DispatchReply, HoldTurns, Join, JoinRequest, LookUp, Notify, NotifyItem, NotifyReply, Placing,
-    ReadCheckpoint, ReadIdentity, ReadPool, ReadTime, RedisStore, Release, ReleaseItem, ReleaseMode,
+    Ask, AskEvent, AskId, AskItem, AskReply, BeginReply, BegunJob, ChangeSchedule, Cordon, Dispatch,
+    DispatchItem, DispatchReply, HoldTurns, Join, JoinRequest, LookUp, Notify, NotifyItem, NotifyReply,
+    Placing, ReadCheckpoint, ReadIdentity, ReadPool, ReadTime, RedisStore, Release, ReleaseItem, ReleaseMode,
     ReleaseReply, Renew, Reply, ReplyItem, ReplyReply, Route, RouteReply, Said, Save, SaveItem, SaveReply,
     ScheduleChange, ScheduleKey, ScheduleKind, ScheduleState, Started, StartedItem, Steer, SteerItem,
     SteerReply, Stop, StopItem, StopReply, Store, TakeTick, TermItem, TermReply, Turn, Update, UpdateItem,
@@ -21,6 +21,7 @@ use tenure_pool::store::{
 use tenure_protocol::model::id::{
     Incarnation, NodeName, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
 };
+use tenure_protocol::model::record::Record;
 use tenure_protocol::model::settings::Settings;
 use tenure_testing::RedisServer;
 
@@ -54,18 +55,23 @@ struct Own {
 }
 
 impl Pool {
+    /// A pool that grants nothing.
     async fn open() -> Self {
+        Self::open_with(settings()).await
+    }
+
+    async fn open_with(settings: Settings) -> Self {
         let server = RedisServer::start().unwrap();
         let client = Client::open(&server.url()).unwrap();
         let store = Store::from(RedisStore::open(&client, &PoolName::new("p").unwrap()));
-        let inc = open_pool(&store, &settings()).await;
+        let inc = open_pool(&store, &settings).await;
         let request = JoinRequest {
             nonce: Nonce::new("nonce").unwrap(),
             node: node("n1"),
             meta: "zone-1".into(),
             address: "http://n1:80".into(),
             preferred: None,
-            settings: settings(),
+            settings,
         };
         let worker = store.run(inc, &Join { request: Box::new(request) }).await.unwrap().worker;
         store.run(inc, &Renew { node: Some(node("n1")), ..renew(&[worker]) }).await.unwrap();
@@ -92,16 +98,14 @@ impl Pool {
         entries.into_iter().map(|(_, fields)| fields).collect()
     }
 
+    async fn read(&self, name: &str) -> Record {
+        let mut found = self.store.read(&LookUp { items: vec![(key(name), None)] }).await.unwrap();
+        found.remove(0).record.unwrap()
+    }
+
     /// The time since when a job is as it is.
     async fn since(&self, name: &str) -> u64 {
-        self.store
-            .read(&LookUp { items: vec![(key(name), None)] })
-            .await
-            .unwrap()
-            .remove(0)
-            .record
-            .unwrap()
-            .since
+        self.read(name).await.since
     }
 
     /// A record, with its two times taken out.
@@ -132,6 +136,7 @@ impl Pool {
             hash: "digest".into(),
             payload: Bytes::from_static(ENVELOPE),
             worker: None,
+            awaited: true,
         };
         self.store
             .run(self.inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] })
@@ -161,21 +166,14 @@ impl Pool {
         let token = self.token(name).await;
         let begun = self.store.begin_one(self.inc, self.worker, &[], &[(key(name), token)]).await.unwrap();
         assert!(
-            matches!(&begun[..], [BeginReply::Begun { payload, .. }] if payload == ENVELOPE),
+            matches!(&begun[..], [BeginReply::Begun(BegunJob { payload, .. })] if payload == ENVELOPE),
             "{begun:?}"
         );
         token
     }
 
     async fn token(&self, name: &str) -> Token {
-        self.store
-            .read(&LookUp { items: vec![(key(name), None)] })
-            .await
-            .unwrap()
-            .remove(0)
-            .record
-            .unwrap()
-            .token
+        self.read(name).await.token
     }
 
     async fn started(&self, name: &str, token: Token) {
@@ -184,7 +182,13 @@ impl Pool {
             self.store
                 .run(
                     self.inc,
-                    &Started { starts: vec![WorkerStarts { worker: self.worker, items: vec![item] }] }
+                    &Started {
+                        starts: vec![WorkerStarts {
+                            worker: self.worker,
+                            finished: vec![],
+                            items: vec![item]
+                        }]
+                    }
                 )
                 .await
                 .unwrap(),
@@ -215,7 +219,7 @@ impl Pool {
 /// The defaults, with fixed keys of the placement hash, which are otherwise drawn at random.
 fn settings() -> Settings {
     let hash_keys = Some((8_387_231_331_756_867_585, 7_671_157_869_767_060_994));
-    Settings { hash_keys, ..Settings::default() }
+    Settings { hash_keys, grant_max: 0, ..Settings::default() }
 }
 
 #[tokio::test]
@@ -236,6 +240,7 @@ async fn members_and_settings() {
     let expected = [
         ("assign_timeout", "5000"),
         ("checkpoint_max", "65536"),
+        ("grant_max", "0"),
         ("hash_keys", "8387231331756867585/7671157869767060994"),
         ("history_all", "0"),
         ("history_max", "4096"),
@@ -250,7 +255,7 @@ async fn members_and_settings() {
         ("notify_cap", "64"),
         ("outcome_retention", "600000"),
         ("payload_max", "524288"),
-        ("protocol", "1"),
+        ("protocol", "2"),
         ("route_timeout", "2000"),
         ("stable_run", "600000"),
         ("stop_retry", "2000"),
@@ -259,6 +264,23 @@ async fn members_and_settings() {
     ];
     let seen: Vec<_> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_granted_job_leaves_these_data() {
+    let mut pool = Pool::open_with(Settings { grant_max: 100, ..settings() }).await;
+    let worker = pool.worker.0;
+    assert_eq!(pool.dispatch("k", "n1.!order").await, DispatchReply::Accepted);
+    pool.route("k").await;
+    let token = pool.token("k").await;
+    assert_eq!(pool.record("k"), format!("1|R|{worker}|{token}|1|0|T|n1.!order|T||0|"));
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "owners", &["0", "-1"]), [format!("{worker}:k")]);
+    assert_eq!(pool.ask::<Vec<String>>("ZRANGE", "queue", &["0", "-1"]), [""; 0]);
+    let (record, inc) = (pool.ask::<String>("HGET", "jobs", &["k"]), pool.inc);
+    let entries: Vec<(String, Vec<Vec<u8>>)> = pool.ask("XRANGE", &format!("worker:{worker}"), &["-", "+"]);
+    let head = ["g".into(), token.to_string(), "i".into(), inc.to_string(), "k".into(), record, "B".into()];
+    let expected: Vec<_> = head.map(String::into_bytes).into_iter().chain([ENVELOPE.to_vec()]).collect();
+    assert_eq!(entries[0].1, expected);
 }
 
 #[tokio::test]
@@ -519,6 +541,7 @@ async fn a_schedule_and_its_jobs() {
         hash: String::new(),
         payload: Bytes::from_static(ENVELOPE),
         worker: None,
+        awaited: true,
     };
     assert_eq!(
         pool.store.run(inc, &Dispatch { by: Placing::Turn(turn), items: vec![item] }).await.unwrap(),

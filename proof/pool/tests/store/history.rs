@@ -40,8 +40,7 @@ fn texts(page: &HistoryPage) -> Vec<String> {
     page.entries.iter().map(|(_, entry)| String::from_utf8_lossy(entry).into_owned()).collect()
 }
 
-async fn a_wait_for_an_entry_ends_with_it(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_wait_for_an_entry_ends_with_it(lab: Lab) {
     let apart = lab.store().apart();
     for entry in ["one", "two"] {
         let last =
@@ -55,16 +54,14 @@ async fn a_wait_for_an_entry_ends_with_it(kind: Kind) {
     }
 }
 
-async fn a_wait_for_an_entry_ends_after_its_time(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_wait_for_an_entry_ends_after_its_time(lab: Lab) {
     lab.note(100, "one").await.unwrap();
     let last = lab.page(EntryId::default(), 100).await.entries[0].0;
     assert!(!lab.read(&AwaitHistory { after: last, block: Duration::from_millis(20) }).await.unwrap());
     assert!(!lab.read(&AwaitHistory { after: last, block: Duration::ZERO }).await.unwrap());
 }
 
-async fn entries_are_kept_in_order(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn entries_are_kept_in_order(lab: Lab) {
     assert_eq!(lab.page(EntryId::default(), 100).await, HistoryPage::default());
     for entry in ["one", "two", "two"] {
         lab.note(100, entry).await.unwrap();
@@ -75,8 +72,7 @@ async fn entries_are_kept_in_order(kind: Kind) {
     assert!(page.entries.is_sorted_by(|(a, _), (b, _)| a < b));
 }
 
-async fn a_history_keeps_as_many_entries_as_it_is_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_history_keeps_as_many_entries_as_it_is_told(lab: Lab) {
     for n in 0..7 {
         lab.note(5, &n.to_string()).await.unwrap();
     }
@@ -87,8 +83,7 @@ async fn a_history_keeps_as_many_entries_as_it_is_told(kind: Kind) {
     assert_eq!(page.oldest, Some(page.entries[0].0));
 }
 
-async fn a_page_goes_on_after_the_last_one(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_page_goes_on_after_the_last_one(lab: Lab) {
     for n in 0..5 {
         lab.note(100, &n.to_string()).await.unwrap();
     }
@@ -104,16 +99,14 @@ async fn a_page_goes_on_after_the_last_one(kind: Kind) {
     assert_eq!(lab.page(EntryId::default(), 0).await.entries.len(), 1, "at least one");
 }
 
-async fn an_entry_of_another_life_is_refused(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_entry_of_another_life_is_refused(lab: Lab) {
     let entry = Bytes::from_static(b"late");
     let before = Incarnation(lab.inc.0 - 1);
     let refused = lab.refused(lab.store().run(before, &Note { most: 10, entry })).await;
     assert_eq!(refused, Refusal::StaleIncarnation(lab.inc));
 }
 
-async fn an_entry_is_noted_while_the_pool_recovers(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn an_entry_is_noted_while_the_pool_recovers(mut lab: Lab) {
     lab.note(10, "before").await.unwrap();
     lab.recover().await;
     lab.note(10, "after").await.unwrap();
@@ -130,8 +123,7 @@ async fn there_is_no_history_without_a_pool(kind: Kind) {
     assert_eq!(lab.backend.dump().await.names().count(), 0);
 }
 
-async fn a_lost_history_begins_anew(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_lost_history_begins_anew(lab: Lab) {
     lab.note(10, "lost").await.unwrap();
     lab.backend.lose("history").await;
     assert_eq!(lab.page(EntryId::default(), 10).await.oldest, None);

@@ -43,11 +43,9 @@ async fn a_look_at_sound_records_changes_nothing(kind: Kind) {
     let lab = strict(kind).await;
     let worker = lab.worker().await;
     lab.dispatch("queued", "node1.q").await;
-    lab.dispatch("assigned", "node1.a").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.a", worker).await;
     let token = lab.run("runs", "node1.r", worker).await;
-    lab.run("stops", "node1.s", worker).await;
-    lab.stop("stops", "node1.s", Some(worker)).await;
+    lab.run_and_stop("stops", "node1.s", worker).await;
     lab.run("parks", "node1.p", worker).await;
     lab.release("parks", worker, ReleaseMode::Fail).await;
     lab.backend.advance(50).await;
@@ -62,8 +60,7 @@ async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
     let worker = lab.worker().await;
     lab.dispatch("queued", "node1.q").await;
     lab.run("runs", "node1.r", worker).await;
-    lab.run("stops", "node1.s", worker).await;
-    lab.stop("stops", "node1.s", Some(worker)).await;
+    lab.run_and_stop("stops", "node1.s", worker).await;
     lab.run("parks", "node1.p", worker).await;
     lab.release("parks", worker, ReleaseMode::Fail).await;
     for index in ["queue", "parked", "owners"] {
@@ -86,11 +83,9 @@ async fn a_job_that_no_index_names_is_put_where_it_belongs(kind: Kind) {
 
 async fn an_owner_that_nobody_knows_is_expired_and_reaped(kind: Kind) {
     for also in ["", "heartbeats"] {
-        let lab = Lab::new(kind).await;
-        let gone = lab.worker().await;
+        let (lab, gone) = Lab::with_worker(kind, Settings::default()).await;
         lab.run("a", "node1.a", gone).await;
-        lab.run("b", "node1.b", gone).await;
-        lab.stop("b", "node1.b", Some(gone)).await;
+        lab.run_and_stop("b", "node1.b", gone).await;
         lab.backend.lose("workers").await;
         lab.backend.lose(also).await;
         lab.backend.advance(50).await;
@@ -112,9 +107,7 @@ async fn an_owner_that_nobody_knows_is_expired_and_reaped(kind: Kind) {
     }
 }
 
-async fn an_owner_that_is_to_be_reaped_is_no_stranger(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_owner_that_is_to_be_reaped_is_no_stranger(lab: Lab, worker: WorkerId) {
     lab.run("a", "node1.a", worker).await;
     lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap();
     let before = lab.backend.dump().await;
@@ -125,8 +118,7 @@ async fn an_owner_that_is_to_be_reaped_is_no_stranger(kind: Kind) {
 async fn what_is_held_is_compared_with_the_records(kind: Kind) {
     use HeldState::{Kept, Missing, Outranked};
 
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     let token = lab.run("a", "node1.a", worker).await;
     let (before, after) = (Token(token.0 - 1), Token(token.0 + 1));
     lab.backend.write_record(&key("x"), b"garbage").await;
@@ -140,17 +132,14 @@ async fn what_is_held_is_compared_with_the_records(kind: Kind) {
     assert_eq!(lab.inspect(&held).await.held, [Kept, Outranked, Kept, Missing, Kept]);
 }
 
-async fn what_a_stranger_holds_is_left_to_its_renewal(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn what_a_stranger_holds_is_left_to_its_renewal(lab: Lab, worker: WorkerId) {
     let token = lab.run("a", "node1.a", worker).await;
     let other = WorkerId(worker.0 + 1_000);
     let held = [(other, "none", token), (other, "a", Token(token.0 - 1))];
     assert_eq!(lab.inspect(&held).await.held, [HeldState::Kept, HeldState::Kept]);
 }
 
-async fn pages_show_every_record(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn pages_show_every_record(lab: Lab) {
     let jobs: Vec<_> = (0..1_000).map(|n| lab.item(&format!("{n:03}"), &format!("node1.{n}"))).collect();
     for page in jobs.chunks(BATCH_MAX) {
         lab.dispatch_all(page).await;
@@ -167,8 +156,7 @@ async fn pages_show_every_record(kind: Kind) {
     assert_eq!(queued.len(), jobs.len());
 }
 
-async fn a_recovery_is_not_inspected(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_recovery_is_not_inspected(mut lab: Lab) {
     lab.recover().await;
     let refused = lab.refused(lab.step(&Inspect { cursor: 0, limit: PAGE, held: Vec::new() })).await;
     assert_eq!(refused, Refusal::Recovering);
@@ -177,8 +165,7 @@ async fn a_recovery_is_not_inspected(kind: Kind) {
 /// Only the Redis store has scores there.
 async fn a_score_that_hides_others_is_put_right(kind: Kind) {
     let Kind::Redis = kind else { return };
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     lab.run("a", "node1.a", worker).await;
     let (listed, stray) = (format!("{worker}:a"), "0:stray");
     for score in ["-inf", "-1", "0.5", "inf"] {
@@ -219,8 +206,7 @@ async fn an_index_of_another_type_holds_up_no_other(kind: Kind) {
 /// Only the Redis store has types there.
 async fn counters_of_another_type_hold_up_no_look(kind: Kind) {
     let Kind::Redis = kind else { return };
-    let lab = Lab::new(kind).await;
-    let gone = lab.worker().await;
+    let (lab, gone) = Lab::with_worker(kind, Settings::default()).await;
     lab.run("runs", "node1.r", gone).await;
     lab.dispatch("queued", "node1.q").await;
     for key in ["workers", "owners", "queue", "heartbeats"] {

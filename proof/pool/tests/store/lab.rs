@@ -10,8 +10,8 @@ use tenure_pool::store::{
     BeginReply, Bootstrap, Content, Dispatch, DispatchItem, DispatchReply, Join, JoinRequest, Known, LookUp,
     Lookup, Notify, NotifyItem, NotifyReply, OpenNormal, Placing, PoolState, Read, ReadIdentity, ReadPool,
     ReadState, Reap, Recover, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew, Result, Route,
-    RouteReply, Seat, Seen, Settle, Started, StartedItem, Stop, StopItem, StopReply, Store, StoreError, Take,
-    TakeItem, Taken, Text, WorkerStarts,
+    RouteReply, Seat, Seen, Settle, Started, StartedItem, Stop, StopItem, StopReply, Store, StoreError,
+    Sweep, Swept, Take, TakeItem, Taken, Text, WorkerStarts,
 };
 use tenure_protocol::model::id::{
     DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId,
@@ -29,6 +29,55 @@ use super::single::Single as _;
 pub(crate) enum Kind {
     Memory,
     Redis,
+}
+
+/// What a scenario may begin with.
+pub(crate) trait Opens {
+    async fn open(kind: Kind) -> Self;
+}
+
+impl Opens for Kind {
+    async fn open(kind: Kind) -> Self {
+        kind
+    }
+}
+
+impl Opens for Lab {
+    async fn open(kind: Kind) -> Self {
+        Self::new(kind).await
+    }
+}
+
+/// A scenario gets what its parameters name: the kind of store, or a pool with up to three workers in its ring.
+pub(crate) trait Scene<Given> {
+    async fn on(self, kind: Kind);
+}
+
+impl<S: AsyncFnOnce(O), O: Opens> Scene<(O,)> for S {
+    async fn on(self, kind: Kind) {
+        self(O::open(kind).await).await;
+    }
+}
+
+/// A scene for these workers.
+macro_rules! scene {
+    ($($worker:ident: $of:ty),+) => {
+        impl<S: AsyncFnOnce(Lab, $($of),+)> Scene<(Lab, $($of),+)> for S {
+            async fn on(self, kind: Kind) {
+                let lab = Lab::new(kind).await;
+                $(let $worker = lab.worker().await;)+
+                self(lab, $($worker),+).await;
+            }
+        }
+    };
+}
+scene!(first: WorkerId);
+scene!(first: WorkerId, second: WorkerId);
+scene!(first: WorkerId, second: WorkerId, third: WorkerId);
+
+/// Plays a scenario on a store of this kind.
+pub(crate) async fn play<Given>(scene: impl Scene<Given>, kind: Kind) {
+    scene.on(kind).await;
 }
 
 /// One server for all scenarios, each with its own pool on it. It ends with this process.
@@ -49,13 +98,25 @@ impl Lab {
         Self::with(kind, Settings::default()).await
     }
 
-    /// An open pool with these settings.
+    /// An open pool with these settings, that grants nothing.
     pub(crate) async fn with(kind: Kind, settings: Settings) -> Self {
+        Self::that_grants(kind, Settings { grant_max: 0, ..settings }).await
+    }
+
+    /// An open pool with these settings.
+    pub(crate) async fn that_grants(kind: Kind, settings: Settings) -> Self {
         let mut lab = Self::blank(kind).await;
         lab.settings = settings;
         lab.bootstrap().await;
         assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
         lab
+    }
+
+    /// The same with a worker in its ring.
+    pub(crate) async fn with_worker(kind: Kind, settings: Settings) -> (Self, WorkerId) {
+        let lab = Self::with(kind, settings).await;
+        let worker = lab.worker().await;
+        (lab, worker)
     }
 
     /// A store without a pool.
@@ -144,6 +205,7 @@ impl Lab {
             hash: String::new(),
             payload: Bytes::from_static(b"payload"),
             worker: None,
+            awaited: true,
         }
     }
 
@@ -183,6 +245,12 @@ impl Lab {
         self.route_all(&[key], Some(worker)).await.remove(0)
     }
 
+    /// A job that is assigned to this worker.
+    pub(crate) async fn assign(&self, name: &str, id: &str, worker: WorkerId) {
+        assert_eq!(self.dispatch(name, id).await, DispatchReply::Accepted);
+        assert_eq!(self.route(name, worker).await, RouteReply::Routed);
+    }
+
     pub(crate) async fn lookup(&self, key_: &str, id_: &str) -> Lookup {
         self.read(&LookUp { items: vec![(key(key_), Some(id(id_)))] }).await.unwrap().remove(0)
     }
@@ -203,8 +271,8 @@ impl Lab {
 
     /// A running job of this worker, with its token.
     pub(crate) async fn run(&self, name: &str, id: &str, worker: WorkerId) -> Token {
-        assert_eq!(self.dispatch(name, id).await, DispatchReply::Accepted);
-        self.run_again(name, worker).await
+        self.assign(name, id, worker).await;
+        self.run_assigned(name, worker).await
     }
 
     /// Routes and begins a queued job.
@@ -215,13 +283,15 @@ impl Lab {
 
     /// Begins an assigned job.
     pub(crate) async fn run_assigned(&self, name: &str, worker: WorkerId) -> Token {
-        assert!(matches!(self.begin(name, worker).await, BeginReply::Begun { .. }));
+        assert!(matches!(self.begin(name, worker).await, BeginReply::Begun(_)));
         self.token(name).await
     }
 
     pub(crate) async fn started(&self, name: &str, worker: WorkerId) -> bool {
         let item = StartedItem { key: key(name), token: self.token(name).await, tell: None };
-        self.step(&Started { starts: vec![WorkerStarts { worker, items: vec![item] }] }).await.unwrap()[0]
+        self.step(&Started { starts: vec![WorkerStarts { worker, finished: vec![], items: vec![item] }] })
+            .await
+            .unwrap()[0]
     }
 
     pub(crate) async fn release_item(&self, worker: WorkerId, item: ReleaseItem) -> ReleaseReply {
@@ -240,6 +310,22 @@ impl Lab {
 
     pub(crate) async fn stop(&self, name: &str, id: &str, guess: Option<WorkerId>) -> StopReply {
         self.stop_all(&[stop(name, id, guess)]).await.remove(0)
+    }
+
+    /// A running job that its owner is told to end.
+    pub(crate) async fn run_and_stop(&self, name: &str, id: &str, worker: WorkerId) {
+        self.run(name, id, worker).await;
+        assert_eq!(self.stop(name, id, Some(worker)).await, StopReply::Stopping);
+    }
+
+    /// A sweep of at most ten jobs.
+    pub(crate) async fn sweep(&self) -> Swept {
+        self.step(&Sweep { limit: 10, kick: None }).await.unwrap()
+    }
+
+    pub(crate) async fn sweep_after(&self, ms: u64) -> Swept {
+        self.backend.advance(ms).await;
+        self.sweep().await
     }
 
     pub(crate) async fn notify(&self, name: &str, guess: Option<WorkerId>, body: &str) -> NotifyReply {
@@ -333,7 +419,13 @@ pub(crate) fn ms(ms: u64) -> Duration {
 
 /// A renewal by a caller that has seen nothing.
 pub(crate) fn renew(workers: &[WorkerId]) -> Renew {
-    Renew { seen: Seen::default(), node: None, workers: workers.to_vec(), status: Bytes::new() }
+    Renew {
+        seen: Seen::default(),
+        node: None,
+        workers: workers.to_vec(),
+        status: Bytes::new(),
+        looks_at_memory: false,
+    }
 }
 
 /// A recovery on this server by a caller that has seen nothing and misses nothing.

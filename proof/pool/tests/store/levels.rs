@@ -66,8 +66,7 @@ async fn a_member_names_its_level_and_its_address(kind: Kind) {
     assert_eq!(drained, Member { state: MemberState::Draining, ..seat.member });
 }
 
-async fn an_address_that_is_none_is_refused(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_address_that_is_none_is_refused(lab: Lab) {
     for address in ["a b", "a|b", "é", &"x".repeat(129)] {
         let request = JoinRequest { address: address.to_owned(), ..lab.request() };
         assert_eq!(
@@ -117,7 +116,7 @@ async fn every_step_asks_for_the_floor(kind: Kind) {
     let create = ScheduleChange::Create { period: ms(1_000), first: ms(0) };
     let begins = WorkerBegins { worker, finished: vec![], jobs: vec![(job.clone(), token)] };
     let started = StartedItem { key: job.clone(), token, tell: None };
-    let starts = WorkerStarts { worker, items: vec![started] };
+    let starts = WorkerStarts { worker, finished: vec![], items: vec![started] };
     let ends = vec![release("job", token, ReleaseMode::Delete)];
     let note = NotifyItem { key: job.clone(), guess: None, body: Bytes::new() };
     let take = TakeItem { key: job.clone(), token, ack: 0 };

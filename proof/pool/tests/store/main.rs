@@ -10,16 +10,19 @@ use std::pin::Pin;
 /// A scenario, with its name.
 type Scenario = (&'static str, fn(lab::Kind) -> Pin<Box<dyn Future<Output = ()>>>);
 
-/// Makes two tests of each scenario, one per store, and a list of the scenarios.
+/// Makes two tests of each scenario, one per store, and a list of the scenarios. A scenario gets what it names
+/// ([`lab::Scene`]).
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
-        pub(crate) const ALL: &[crate::Scenario] = &[$((stringify!($name), |kind| Box::pin($name(kind)))),*];
+        pub(crate) const ALL: &[crate::Scenario] = &[$((stringify!($name), |kind| Box::pin(crate::lab::play($name, kind)))),*];
 
         mod memory {
-            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Kind::Memory).await; })*
+            use crate::lab::{Kind, play};
+            $(#[tokio::test] async fn $name() { play(super::$name, Kind::Memory).await; })*
         }
         mod redis {
-            $(#[tokio::test] async fn $name() { super::$name(crate::lab::Kind::Redis).await; })*
+            use crate::lab::{Kind, play};
+            $(#[tokio::test] async fn $name() { play(super::$name, Kind::Redis).await; })*
         }
     };
 }
@@ -46,6 +49,7 @@ mod elsewhere;
 mod explaining;
 mod figures;
 mod golden;
+mod granting;
 mod history;
 mod inspecting;
 mod lab;
@@ -93,6 +97,7 @@ const SUITES: &[(&str, &[Scenario])] = &[
     ("elsewhere", elsewhere::ALL),
     ("explaining", explaining::ALL),
     ("figures", figures::ALL),
+    ("granting", granting::ALL),
     ("history", history::ALL),
     ("inspecting", inspecting::ALL),
     ("levels", levels::ALL),

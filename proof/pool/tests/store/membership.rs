@@ -2,7 +2,7 @@
 
 use tenure_pool::store::{
     Drain, Expire, Expired, ForgetNode, Join, JoinRequest, ReadHeartbeats, ReadIdentity, Reap, Refusal,
-    Renew, Settle, ShutDown, ShutdownMode, Sweep,
+    Renew, Settle, ShutDown, ShutdownMode,
 };
 use tenure_protocol::model::id::{Revision, Token, WorkerId};
 use tenure_protocol::model::member::MemberState;
@@ -39,6 +39,9 @@ scenarios! {
     a_counter_moves_with_each_heartbeat_and_follows_the_clock,
     a_heartbeat_raises_the_token_counter,
     a_heartbeat_opens_the_nodes_stream,
+    a_heartbeat_names_the_oldest_entry_of_each_workers_stream,
+    a_heartbeat_looks_at_no_stream_of_a_fenced_worker,
+    a_stream_of_another_type_costs_no_lease,
     an_outdated_counter_expires_nobody,
     expiry_is_final_and_may_be_repeated,
     reaping_goes_in_pages,
@@ -55,8 +58,7 @@ async fn slot(lab: &Lab, worker: WorkerId) -> (MemberState, Option<u32>) {
     (member.state, member.slot)
 }
 
-async fn the_first_worker_gets_slot_zero(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn the_first_worker_gets_slot_zero(lab: Lab) {
     let first = lab.join().await;
     assert_eq!((first.member.state, first.member.slot, first.first), (MemberState::Up, Some(0), true));
     lab.dispatch("there", "node1.there").await;
@@ -68,8 +70,7 @@ async fn the_first_worker_gets_slot_zero(kind: Kind) {
     assert_eq!((&again.member, again.first), (&settled.member, true), "its first answer may have said so");
 }
 
-async fn a_standby_settles_on_the_lowest_hole(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_standby_settles_on_the_lowest_hole(lab: Lab) {
     let (first, second, third) = (lab.worker_with_a_job().await, lab.worker().await, lab.worker().await);
     lab.leave(second).await;
     let standby = lab.join().await;
@@ -79,8 +80,7 @@ async fn a_standby_settles_on_the_lowest_hole(kind: Kind) {
     assert_eq!(slot(&lab, third).await, (MemberState::Up, Some(2)));
 }
 
-async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_repeated_join_gets_its_entry_again(lab: Lab) {
     let request = JoinRequest { meta: "zone:a".into(), ..lab.request() };
     let seat = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
     assert_eq!((seat.member.meta.as_str(), &seat.member.nonce), ("zone:a", &request.nonce));
@@ -93,8 +93,7 @@ async fn a_repeated_join_gets_its_entry_again(kind: Kind) {
     assert_eq!(lab.step(&Join { request: Box::new(request) }).await.unwrap().worker, seat.worker);
 }
 
-async fn a_repeated_join_learns_again_that_it_has_the_only_slot(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_repeated_join_learns_again_that_it_has_the_only_slot(lab: Lab) {
     let first = lab.worker_with_a_job().await;
     let request = lab.request();
     let standby = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
@@ -109,8 +108,7 @@ async fn a_repeated_join_learns_again_that_it_has_the_only_slot(kind: Kind) {
     assert!(!settled.first, "it drains");
 }
 
-async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn other_settings_are_refused_before_anything_is_written(lab: Lab) {
     let settings =
         Settings { max_queued: 7, worker_ttl: lab.settings.worker_ttl * 2, ..lab.settings.clone() };
     let request = JoinRequest { settings, ..lab.request() };
@@ -119,31 +117,27 @@ async fn other_settings_are_refused_before_anything_is_written(kind: Kind) {
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
 
-async fn a_setting_that_the_pool_does_not_know_is_added(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_setting_that_the_pool_does_not_know_is_added(lab: Lab) {
     lab.backend.forget_setting("strikes").await;
     lab.join().await;
     assert_eq!(lab.field("settings", "strikes").await.as_deref(), Some("3"));
     assert_eq!(lab.field("pool", "settings_revision").await.as_deref(), Some("2"));
 }
 
-async fn bad_metadata_is_refused(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn bad_metadata_is_refused(lab: Lab) {
     for meta in ["a|b", "ü", &"x".repeat(65)] {
         let request = JoinRequest { meta: meta.to_owned(), ..lab.request() };
         assert_eq!(lab.refused(lab.step(&Join { request: Box::new(request) })).await, Refusal::BadArgument);
     }
 }
 
-async fn a_closing_pool_takes_no_worker(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_closing_pool_takes_no_worker(lab: Lab) {
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
     let refusal = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
     assert_eq!(refusal, Refusal::ShuttingDown);
 }
 
-async fn a_free_preferred_slot_is_given(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_free_preferred_slot_is_given(lab: Lab) {
     let join = async |preferred| {
         let request = JoinRequest { preferred: Some(preferred), ..lab.request() };
         lab.step(&Join { request: Box::new(request) }).await.unwrap()
@@ -156,8 +150,7 @@ async fn a_free_preferred_slot_is_given(kind: Kind) {
     assert_eq!(join(65_536).await.member.slot, None, "it is out of range");
 }
 
-async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_drained_slot_goes_to_the_oldest_standby(lab: Lab) {
     let leaving = lab.worker_with_a_job().await;
     let (oldest, other) = (lab.join().await.worker, lab.join().await.worker);
     let before = lab.revision().await;
@@ -172,8 +165,7 @@ async fn a_drained_slot_goes_to_the_oldest_standby(kind: Kind) {
     assert_eq!(lab.step(&Settle { worker: leaving }).await.unwrap().member, member, "draining is for good");
 }
 
-async fn workers_that_drain_together_hand_nothing_to_each_other(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn workers_that_drain_together_hand_nothing_to_each_other(lab: Lab) {
     let first = lab.worker_with_a_job().await;
     let (second, third) = (lab.join().await.worker, lab.join().await.worker);
     lab.step(&Settle { worker: second }).await.unwrap();
@@ -194,8 +186,7 @@ async fn workers_that_drain_together_hand_nothing_to_each_other(kind: Kind) {
     assert_eq!(lab.backend.dump().await, dump);
 }
 
-async fn a_draining_standby_hands_nothing_on(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_draining_standby_hands_nothing_on(lab: Lab) {
     lab.worker_with_a_job().await;
     let (leaving, other) = (lab.join().await.worker, lab.join().await.worker);
     let member = lab.store().drain_one(lab.inc, leaving).await.unwrap();
@@ -203,8 +194,7 @@ async fn a_draining_standby_hands_nothing_on(kind: Kind) {
     assert_eq!(slot(&lab, other).await, (MemberState::Standby, None));
 }
 
-async fn an_expired_slot_goes_to_the_oldest_standby(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_expired_slot_goes_to_the_oldest_standby(lab: Lab) {
     let (dying, other) = (lab.worker_with_a_job().await, lab.worker().await);
     let standby = lab.join().await.worker;
     lab.store().expire_one(lab.inc, dying, Some(1)).await.unwrap();
@@ -212,8 +202,7 @@ async fn an_expired_slot_goes_to_the_oldest_standby(kind: Kind) {
     assert_eq!(slot(&lab, other).await, (MemberState::Up, Some(1)));
 }
 
-async fn where_no_job_is_every_worker_is_up_at_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn where_no_job_is_every_worker_is_up_at_once(lab: Lab) {
     for slot in 0..3 {
         let seat = lab.join().await;
         assert_eq!(
@@ -225,8 +214,7 @@ async fn where_no_job_is_every_worker_is_up_at_once(kind: Kind) {
     assert_eq!(lab.join().await.member.state, MemberState::Standby);
 }
 
-async fn who_comes_to_jobs_while_nobody_is_up_waits_for_the_others(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn who_comes_to_jobs_while_nobody_is_up_waits_for_the_others(lab: Lab) {
     lab.dispatch("there", "node1.there").await;
     let request = JoinRequest { preferred: Some(5), ..lab.request() };
     let first = lab.step(&Join { request: Box::new(request.clone()) }).await.unwrap();
@@ -244,8 +232,7 @@ async fn who_comes_to_jobs_while_nobody_is_up_waits_for_the_others(kind: Kind) {
     assert!(!lab.join().await.first);
 }
 
-async fn a_standby_settles_alone_beside_others(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_standby_settles_alone_beside_others(lab: Lab) {
     lab.worker_with_a_job().await;
     let (first, second) = (lab.join().await.worker, lab.join().await.worker);
     let settled = lab.step(&Settle { worker: second }).await.unwrap();
@@ -253,8 +240,7 @@ async fn a_standby_settles_alone_beside_others(kind: Kind) {
     assert_eq!(slot(&lab, first).await, (MemberState::Standby, None));
 }
 
-async fn the_silent_are_not_up(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn the_silent_are_not_up(lab: Lab) {
     let (silent, gone) = (lab.worker_with_a_job().await, lab.worker().await);
     let quiet = lab.join().await;
     assert!(!quiet.first, "they have only just come");
@@ -273,8 +259,7 @@ async fn the_silent_are_not_up(kind: Kind) {
     assert_eq!(slot(&lab, quiet.worker).await, (MemberState::Standby, None), "it is silent, too");
 }
 
-async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn the_last_one_that_is_up_leaves_room_for_all(lab: Lab) {
     let (dying, silent) = (lab.worker_with_a_job().await, lab.worker().await);
     lab.step(&renew(&[silent])).await.unwrap();
     lab.backend.advance(lab.settings.worker_ttl.as_millis() as u64 + 1).await;
@@ -286,8 +271,7 @@ async fn the_last_one_that_is_up_leaves_room_for_all(kind: Kind) {
     assert_eq!(slot(&lab, second).await, (MemberState::Up, Some(2)));
 }
 
-async fn slots_of_workers_that_end_together_go_to_oldest_standbys(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn slots_of_workers_that_end_together_go_to_oldest_standbys(lab: Lab) {
     let up = [lab.worker_with_a_job().await, lab.worker().await, lab.worker().await, lab.worker().await];
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
     let before = lab.revision().await;
@@ -300,8 +284,7 @@ async fn slots_of_workers_that_end_together_go_to_oldest_standbys(kind: Kind) {
     assert_eq!(slot(&lab, up[3]).await, (MemberState::Up, Some(3)));
 }
 
-async fn those_that_end_together_leave_room_for_all(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn those_that_end_together_leave_room_for_all(lab: Lab) {
     let up = [lab.worker_with_a_job().await, lab.worker().await];
     let standbys = [lab.join().await.worker, lab.join().await.worker, lab.join().await.worker];
     let ends = vec![(up[0], Some(1)), (standbys[0], Some(1)), (up[1], Some(1))];
@@ -316,9 +299,12 @@ async fn those_that_end_together_leave_room_for_all(kind: Kind) {
     assert_eq!(slot(&lab, last).await, (MemberState::Up, Some(0)), "all that there were are free");
 }
 
-async fn those_that_end_together_are_answered_each_for_itself(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second, third) = (lab.worker().await, lab.worker().await, lab.worker().await);
+async fn those_that_end_together_are_answered_each_for_itself(
+    lab: Lab,
+    first: WorkerId,
+    second: WorkerId,
+    third: WorkerId,
+) {
     let ends =
         vec![(first, Some(1)), (WorkerId(5), Some(1)), (second, Some(7)), (first, Some(9)), (third, None)];
     let answers = lab.step(&Expire { workers: ends.clone() }).await.unwrap();
@@ -326,14 +312,13 @@ async fn those_that_end_together_are_answered_each_for_itself(kind: Kind) {
     let before = lab.backend.dump().await;
     let again = lab.step(&Expire { workers: ends }).await.unwrap();
     assert_eq!((again, lab.backend.dump().await), (answers, before));
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [first, third]);
+    assert_eq!(lab.sweep().await.dead, [first, third]);
     assert_eq!(lab.step(&Expire { workers: Vec::new() }).await.unwrap(), []);
     let many = vec![(first, None); 129];
     assert_eq!(lab.refused(lab.step(&Expire { workers: many })).await, Refusal::BadArgument);
 }
 
-async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_new_worker_takes_over_a_draining_or_dead_slot(lab: Lab) {
     let (first, second, third) = (lab.worker_with_a_job().await, lab.worker().await, lab.worker().await);
     lab.worker().await;
     lab.store().expire_one(lab.inc, first, None).await.unwrap();
@@ -345,17 +330,14 @@ async fn a_new_worker_takes_over_a_draining_or_dead_slot(kind: Kind) {
     assert_eq!(lab.join().await.member.slot, None);
 }
 
-async fn worker_ids_are_never_used_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let first = lab.worker().await;
+async fn worker_ids_are_never_used_again(lab: Lab, first: WorkerId) {
     lab.leave(first).await;
     let second = lab.join().await;
     assert!(second.worker > first);
     assert!(second.first, "the pool has its first live slot again");
 }
 
-async fn a_heartbeat_counts_members_only(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_heartbeat_counts_members_only(lab: Lab) {
     let (up, standby) = (lab.worker().await, lab.join().await.worker);
     let draining = lab.worker().await;
     lab.store().drain_one(lab.inc, draining).await.unwrap();
@@ -371,8 +353,7 @@ async fn a_heartbeat_counts_members_only(kind: Kind) {
     assert!(counters.get(&standby).is_none_or(|seq| *seq == 1));
 }
 
-async fn a_counter_moves_with_each_heartbeat_and_follows_the_clock(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_counter_moves_with_each_heartbeat_and_follows_the_clock(lab: Lab) {
     let (worker, start) = (lab.worker().await, lab.backend.now());
     let mut seen = Vec::new();
     for now in [start, start, start + 500, start - 10_000, start + 501] {
@@ -383,9 +364,7 @@ async fn a_counter_moves_with_each_heartbeat_and_follows_the_clock(kind: Kind) {
     assert_eq!(seen, [0, 1, 500, 501, 502]);
 }
 
-async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_heartbeat_raises_the_token_counter(lab: Lab, worker: WorkerId) {
     let high_water = Token(worker.0 + 1_000_000);
     lab.step(&Renew { seen: seen(high_water), ..renew(&[worker]) }).await.unwrap();
     let renewal = lab.step(&renew(&[worker])).await.unwrap();
@@ -393,9 +372,7 @@ async fn a_heartbeat_raises_the_token_counter(kind: Kind) {
     assert_eq!(lab.join().await.worker, WorkerId(high_water.0 + 1));
 }
 
-async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_heartbeat_opens_the_nodes_stream(lab: Lab, worker: WorkerId) {
     assert!(lab.backend.dump().await.get("node:node1").is_none());
     for opened in [true, false] {
         let renewal = lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
@@ -409,9 +386,40 @@ async fn a_heartbeat_opens_the_nodes_stream(kind: Kind) {
     assert!(lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap().opened);
 }
 
-async fn an_outdated_counter_expires_nobody(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_heartbeat_names_the_oldest_entry_of_each_workers_stream(lab: Lab, idle: WorkerId, busy: WorkerId) {
+    for name in ["a", "b"] {
+        lab.dispatch(name, &format!("node1.{name}")).await;
+        lab.route(name, busy).await;
+    }
+    let oldest = lab.store().oldest(busy).await;
+    assert!(oldest.is_some());
+    for node in [None, Some(node("node1"))] {
+        let looked = async |workers: &[WorkerId]| {
+            lab.step(&Renew { node: node.clone(), ..renew(workers) }).await.unwrap().oldest
+        };
+        assert_eq!(looked(&[idle, WorkerId(5), busy]).await, [None, None, oldest]);
+        assert_eq!(looked(&[busy, idle]).await, [oldest, None]);
+    }
+}
+
+async fn a_heartbeat_looks_at_no_stream_of_a_fenced_worker(lab: Lab, worker: WorkerId) {
+    lab.dispatch("a", "node1.a").await;
+    lab.route("a", worker).await;
+    lab.store().expire_one(lab.inc, worker, None).await.unwrap();
+    assert!(lab.store().oldest(worker).await.is_some());
+    assert_eq!(lab.step(&renew(&[worker])).await.unwrap().oldest, [None]);
+}
+
+/// In memory no key is of another type.
+async fn a_stream_of_another_type_costs_no_lease(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
+    lab.backend.write("SET", &format!("worker:{worker}"), &["of another type"]).await;
+    let renewal = lab.step(&renew(&[worker])).await.unwrap();
+    assert_eq!((renewal.states, renewal.oldest), (vec![Some(MemberState::Up)], vec![None]));
+}
+
+async fn an_outdated_counter_expires_nobody(lab: Lab, worker: WorkerId) {
     lab.step(&renew(&[worker])).await.unwrap();
     let before = lab.backend.dump().await;
     assert_eq!(lab.store().expire_one(lab.inc, worker, Some(1)).await.unwrap(), Expired::Renewed);
@@ -420,9 +428,7 @@ async fn an_outdated_counter_expires_nobody(kind: Kind) {
     assert_eq!(lab.store().expire_one(lab.inc, worker, Some(counter)).await.unwrap(), Expired::Done);
 }
 
-async fn expiry_is_final_and_may_be_repeated(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn expiry_is_final_and_may_be_repeated(lab: Lab, worker: WorkerId) {
     assert_eq!(lab.store().expire_one(lab.inc, worker, None).await.unwrap(), Expired::Done);
     let before = lab.backend.dump().await;
     assert_eq!(lab.store().expire_one(lab.inc, worker, Some(9)).await.unwrap(), Expired::Done);
@@ -430,15 +436,13 @@ async fn expiry_is_final_and_may_be_repeated(kind: Kind) {
     assert_eq!(lab.step(&renew(&[worker])).await.unwrap().states, [None]);
     assert_eq!(lab.refused(lab.step(&Settle { worker })).await, Refusal::Fenced);
     assert_eq!(lab.refused(lab.store().drain_one(lab.inc, worker)).await, Refusal::Fenced);
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [worker]);
+    assert_eq!(lab.sweep().await.dead, [worker]);
     lab.leave(worker).await;
     assert_eq!(lab.store().expire_one(lab.inc, worker, None).await.unwrap(), Expired::Gone);
-    assert!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead.is_empty());
+    assert!(lab.sweep().await.dead.is_empty());
 }
 
-async fn reaping_goes_in_pages(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn reaping_goes_in_pages(lab: Lab, worker: WorkerId, other: WorkerId) {
     for (name, owner) in [("a", worker), ("b", worker), ("c", worker), ("d", other)] {
         lab.run(name, &format!("node1.{name}"), owner).await;
     }
@@ -457,18 +461,14 @@ async fn reaping_goes_in_pages(kind: Kind) {
     assert_eq!(lab.record("d").await.unwrap().owner, Some(other));
 }
 
-async fn a_living_worker_is_not_reaped(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_living_worker_is_not_reaped(lab: Lab, worker: WorkerId) {
     lab.run("a", "node1.a", worker).await;
     let before = lab.backend.dump().await;
     assert_eq!(lab.step(&Reap { worker, limit: 10 }).await.unwrap().count, 0);
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn heartbeats_are_read_for_all_or_some(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn heartbeats_are_read_for_all_or_some(lab: Lab, first: WorkerId, second: WorkerId) {
     let all = lab.read(&ReadHeartbeats { workers: None }).await.unwrap();
     assert_eq!(all.into_iter().collect::<Vec<_>>(), [(first, 1), (second, 1)]);
     let some = lab.read(&ReadHeartbeats { workers: Some(vec![second, WorkerId(5)]) }).await.unwrap();

@@ -40,9 +40,7 @@ fn bodies(taken: Option<Taken>) -> Vec<String> {
     taken.unwrap().bodies.iter().map(|body| String::from_utf8(body.to_vec()).unwrap()).collect()
 }
 
-async fn a_queued_job_keeps_notifications_for_its_owner(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_queued_job_keeps_notifications_for_its_owner(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.notify("k", None, "one").await, NotifyReply::Kept);
     lab.route("k", worker).await;
@@ -52,9 +50,7 @@ async fn a_queued_job_keeps_notifications_for_its_owner(kind: Kind) {
     assert_eq!(bodies(lab.take("k", worker, token, 0).await), ["one", "two"]);
 }
 
-async fn the_first_of_a_running_job_wakes_its_owner(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_first_of_a_running_job_wakes_its_owner(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.notify("k", Some(worker), "one").await, NotifyReply::Kept);
     assert_eq!(lab.notify("k", None, "two").await, NotifyReply::Kept, "it is awake: no guess is needed");
@@ -75,9 +71,7 @@ async fn the_first_of_a_running_job_wakes_its_owner(kind: Kind) {
     assert_eq!(bodies(lab.take("l", worker, token, 0).await), ["a", "b"]);
 }
 
-async fn a_wrong_guess_keeps_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_wrong_guess_keeps_nothing(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     for guess in [None, Some(other)] {
@@ -86,8 +80,7 @@ async fn a_wrong_guess_keeps_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn nobody_is_notified_of_what_is_not_there(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn nobody_is_notified_of_what_is_not_there(lab: Lab) {
     let before = lab.backend.dump().await;
     assert_eq!(lab.notify("k", None, "body").await, NotifyReply::Absent);
     assert_eq!(lab.backend.dump().await, before);
@@ -114,9 +107,7 @@ async fn the_bounds_are_exact(kind: Kind) {
     assert_eq!(lab.notify("few", None, "6").await, full);
 }
 
-async fn they_are_taken_in_order_until_acknowledged(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn they_are_taken_in_order_until_acknowledged(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     for body in ["a", "b", "c"] {
         lab.notify("k", Some(worker), body).await;
@@ -132,9 +123,7 @@ async fn they_are_taken_in_order_until_acknowledged(kind: Kind) {
     assert!(lab.backend.dump().await.get("notifications").is_none());
 }
 
-async fn a_late_acknowledgement_swallows_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_acknowledgement_swallows_nothing(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.notify("k", Some(worker), "a").await;
     lab.notify("k", Some(worker), "b").await;
@@ -145,9 +134,7 @@ async fn a_late_acknowledgement_swallows_nothing(kind: Kind) {
     assert_eq!(bodies(lab.take("k", worker, token, acknowledgement).await), ["c"], "it came again");
 }
 
-async fn only_the_owner_takes(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn only_the_owner_takes(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.notify("k", Some(worker), "body").await;
     let before = lab.backend.dump().await;
@@ -159,9 +146,7 @@ async fn only_the_owner_takes(kind: Kind) {
     assert_eq!(lab.take("k", worker, token, 0).await, None, "it is being stopped");
 }
 
-async fn a_take_brings_sixteen(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_take_brings_sixteen(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     for at in 0..20 {
         lab.notify("k", Some(worker), &at.to_string()).await;
@@ -172,9 +157,7 @@ async fn a_take_brings_sixteen(kind: Kind) {
     assert_eq!(bodies(Some(rest)), ["16", "17", "18", "19"]);
 }
 
-async fn big_ones_come_in_several_takes(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn big_ones_come_in_several_takes(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let big = "x".repeat(200 << 10);
     for _ in 0..4 {
@@ -185,9 +168,7 @@ async fn big_ones_come_in_several_takes(kind: Kind) {
     assert_eq!(lab.take("k", worker, token, taken.first + 2).await.unwrap().bodies.len(), 2);
 }
 
-async fn every_job_in_a_batch_gets_one(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn every_job_in_a_batch_gets_one(lab: Lab, worker: WorkerId) {
     let mut items = Vec::new();
     for name in ["a", "b", "c"] {
         let token = lab.run(name, &format!("node1.{name}"), worker).await;
@@ -203,9 +184,7 @@ async fn every_job_in_a_batch_gets_one(kind: Kind) {
     assert_eq!(counts, [1, 1, 1], "an empty answer would say that nothing waits");
 }
 
-async fn unacknowledged_notifications_go_to_the_next_owner(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, next) = (lab.worker().await, lab.worker().await);
+async fn unacknowledged_notifications_go_to_the_next_owner(lab: Lab, worker: WorkerId, next: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.notify("k", Some(worker), "a").await;
     lab.notify("k", Some(worker), "b").await;
@@ -217,9 +196,7 @@ async fn unacknowledged_notifications_go_to_the_next_owner(kind: Kind) {
     assert_eq!(bodies(lab.take("k", next, token, 0).await), ["b", "c"]);
 }
 
-async fn they_end_with_their_job(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn they_end_with_their_job(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.notify("k", Some(worker), "a").await;
     lab.notify("k", Some(worker), "b").await;
@@ -233,8 +210,7 @@ async fn waiting(lab: &Lab, name: &str, from: u64) -> Waiting {
     lab.read(&ReadNotifications { key: key(name), from }).await.unwrap()
 }
 
-async fn those_that_wait_are_listed_in_pages(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn those_that_wait_are_listed_in_pages(lab: Lab) {
     assert_eq!(waiting(&lab, "k", 0).await, Waiting::Absent);
     lab.dispatch("k", "node1.g").await;
     assert_eq!(waiting(&lab, "k", 0).await, Waiting::Page { first: 0, bodies: vec![], more: false });
@@ -256,9 +232,7 @@ async fn those_that_wait_are_listed_in_pages(kind: Kind) {
     assert_eq!((first, bodies.len(), more), (1, 1, true), "a page ends behind what is long");
 }
 
-async fn those_that_are_dropped_are_not_taken(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn those_that_are_dropped_are_not_taken(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     for body in ["one", "two", "three"] {
         lab.notify("k", Some(worker), body).await;
@@ -276,8 +250,7 @@ async fn those_that_are_dropped_are_not_taken(kind: Kind) {
     assert_eq!(bodies(lab.take("k", worker, token, 0).await), ["four"]);
 }
 
-async fn a_drop_may_be_repeated(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_drop_may_be_repeated(lab: Lab) {
     let drop =
         async |name: &str, through| lab.step(&DropNotifications { key: key(name), through }).await.unwrap();
     assert_eq!(drop("k", 9).await, None);

@@ -2,10 +2,11 @@
 
 use tenure_pool::store::{
     Cursors, DispatchItem, DispatchReply, ReadNode, ReleaseItem, ReleaseMode, ReleaseReply, Renew,
-    STOP_FAILED, Started, StartedItem, StopItem, StopReply, Sweep, Tell, WorkerStarts,
+    STOP_FAILED, Started, StartedItem, StopItem, StopReply, Tell, WorkerStarts,
 };
+use tenure_protocol::model::id::WorkerId;
 
-use super::lab::{Kind, Lab, id, key, ms, node, release, renew, stop, stopping};
+use super::lab::{Lab, id, key, ms, node, release, renew, stop, stopping};
 
 scenarios! {
     an_own_id_stands_for_one_key_and_one_payload,
@@ -26,8 +27,7 @@ fn with_hash(lab: &Lab, name: &str, id_: &str, hash: &str) -> DispatchItem {
     DispatchItem { hash: hash.to_owned(), ..lab.item(name, id_) }
 }
 
-async fn an_own_id_stands_for_one_key_and_one_payload(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_own_id_stands_for_one_key_and_one_payload(lab: Lab) {
     let first = with_hash(&lab, "k", "node1.!order", "h");
     assert_eq!(lab.dispatch_all(&[first]).await, [DispatchReply::Accepted]);
     let before = lab.backend.dump().await;
@@ -42,8 +42,7 @@ async fn an_own_id_stands_for_one_key_and_one_payload(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().id, id("node1.!order"));
 }
 
-async fn an_own_id_is_used_once_in_a_batch(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_own_id_is_used_once_in_a_batch(lab: Lab) {
     let items = [
         with_hash(&lab, "k", "node1.!order", "h"),
         with_hash(&lab, "k", "node2.!order", "h"),
@@ -54,9 +53,7 @@ async fn an_own_id_is_used_once_in_a_batch(kind: Kind) {
     assert_eq!(lab.queued().await, 1);
 }
 
-async fn the_first_outcome_stays(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_first_outcome_stays(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.!order", worker).await;
     assert_eq!(lab.lookup("k", "node1.!order").await.outcome, None);
     assert!(lab.started("k", worker).await);
@@ -70,37 +67,29 @@ async fn the_first_outcome_stays(kind: Kind) {
     assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Outcome("ok".into()));
 }
 
-async fn an_outcome_is_kept_for_its_time(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_outcome_is_kept_for_its_time(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.!order", worker).await;
     let item = ReleaseItem { result: "e:no".into(), ..release("k", token, ReleaseMode::Delete) };
     lab.release_item(worker, item).await;
     let retention = u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap();
-    lab.backend.advance(retention - 1).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(retention - 1).await;
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("e:no".into()));
-    lab.backend.advance(1).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(1).await;
     let dump = lab.backend.dump().await;
     assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Accepted);
 }
 
-async fn a_stopped_job_has_an_outcome(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_stopped_job_has_an_outcome(lab: Lab) {
     lab.dispatch("k", "node1.!order").await;
     assert_eq!(lab.stop("k", "node1.!order", None).await, StopReply::Deleted);
     assert_eq!(lab.dispatch("k", "node1.!order").await, DispatchReply::Outcome("stopped".into()));
 }
 
-async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_outlives_its_ids_outcome_is_still_of_that_id(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.!order", worker).await;
     assert!(lab.started("k", worker).await);
-    lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
     assert!(lab.backend.dump().await.get("outcomes").is_none());
     assert_eq!(lab.dispatch("k", "node2.!order").await, DispatchReply::Accepted);
     assert_eq!(lab.dispatch("k", "node2.!other").await, DispatchReply::Exists);
@@ -112,8 +101,7 @@ async fn forbid(lab: &Lab, name: &str, id_: &str) -> StopReply {
     lab.step(&stopping(vec![item])).await.unwrap()[0]
 }
 
-async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_dispatch_that_is_forbidden_is_never_accepted(lab: Lab) {
     lab.dispatch("lives", "node1.other").await;
     for name in ["free", "lives"] {
         let id = format!("node1.{name}");
@@ -126,13 +114,11 @@ async fn a_dispatch_that_is_forbidden_is_never_accepted(kind: Kind) {
         assert_eq!(lab.dispatch(name, "node1.next").await, DispatchReply::Accepted);
     }
     let late = u64::try_from(lab.settings.max_dispatch_deadline.as_millis()).unwrap();
-    lab.backend.advance(late).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(late).await;
     assert!(lab.backend.dump().await.get("ended").is_none());
 }
 
-async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_own_id_that_is_forbidden_is_settled_for_every_node(lab: Lab) {
     assert_eq!(forbid(&lab, "k", "node1.!order").await, StopReply::Absent);
     assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Ended);
     for node in ["node1", "node2"] {
@@ -141,14 +127,12 @@ async fn an_own_id_that_is_forbidden_is_settled_for_every_node(kind: Kind) {
     }
     let other = with_hash(&lab, "j", "node1.!order", "h");
     assert_eq!(lab.dispatch_all(&[other]).await, [DispatchReply::Conflict]);
-    lab.backend.advance(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(u64::try_from(lab.settings.outcome_retention.as_millis()).unwrap()).await;
     let dump = lab.backend.dump().await;
     assert!(dump.get("outcomes").is_none() && dump.get("ended").is_none());
 }
 
-async fn live_and_ended_dispatches_are_not_forbidden(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn live_and_ended_dispatches_are_not_forbidden(mut lab: Lab) {
     lab.dispatch("k", "node1.!order").await;
     assert_eq!(forbid(&lab, "k", "node2.!order").await, StopReply::Deleted);
     assert_eq!(lab.lookup("k", "node1.!order").await.outcome.as_deref(), Some("cancelled"));
@@ -173,9 +157,7 @@ async fn outcomes_of(lab: &Lab, name: &str) -> Vec<(String, String)> {
     outcomes.map(|(id, outcome)| (id.to_string(), outcome)).collect()
 }
 
-async fn nodes_that_wait_are_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn nodes_that_wait_are_told(lab: Lab, worker: WorkerId) {
     for name in ["node1", "node2"] {
         lab.step(&Renew { node: Some(node(name)), ..renew(&[worker]) }).await.unwrap();
     }
@@ -184,7 +166,11 @@ async fn nodes_that_wait_are_told(kind: Kind) {
     for _ in 0..2 {
         assert_eq!(
             lab.step(&Started {
-                starts: vec![WorkerStarts { worker, items: std::slice::from_ref(&item).to_vec() }]
+                starts: vec![WorkerStarts {
+                    worker,
+                    finished: vec![],
+                    items: std::slice::from_ref(&item).to_vec()
+                }]
             })
             .await
             .unwrap(),
@@ -208,13 +194,13 @@ async fn nodes_that_wait_are_told(kind: Kind) {
     assert_eq!(outcomes_of(&lab, "node2").await[1], ("node2.h".to_owned(), "parked".to_owned()));
 }
 
-async fn a_node_that_is_gone_is_not_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_node_that_is_gone_is_not_told(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node9.g", worker).await;
     let item = StartedItem { key: key("k"), token, tell: Some(node("node9")) };
     assert_eq!(
-        lab.step(&Started { starts: vec![WorkerStarts { worker, items: vec![item] }] }).await.unwrap(),
+        lab.step(&Started { starts: vec![WorkerStarts { worker, finished: vec![], items: vec![item] }] })
+            .await
+            .unwrap(),
         [true]
     );
     let item = ReleaseItem { tell: Some(node("node9")), ..release("k", token, ReleaseMode::Delete) };
@@ -223,9 +209,7 @@ async fn a_node_that_is_gone_is_not_told(kind: Kind) {
     assert!(lab.backend.dump().await.get("node:node9").is_none());
 }
 
-async fn who_waits_for_a_stop_is_told_the_error_of_its_handler(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn who_waits_for_a_stop_is_told_the_error_of_its_handler(lab: Lab, worker: WorkerId) {
     for name in ["node1", "node2"] {
         lab.step(&Renew { node: Some(node(name)), ..renew(&[worker]) }).await.unwrap();
     }

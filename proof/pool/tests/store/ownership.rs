@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use tenure_pool::store::{
-    BATCH_BYTES, Begin, BeginReply, DispatchItem, ListOwned, ReadOldest, Reap, Refusal, Release, ReleaseMode,
+    BATCH_BYTES, Begin, BeginReply, BegunJob, DispatchItem, ListOwned, Reap, Refusal, Release, ReleaseMode,
     ReleaseReply, Route, ShutDown, ShutdownMode, Started, StartedItem, StopReply, Take, WorkerBegins,
     WorkerBegun, WorkerStarts,
 };
 use tenure_protocol::model::id::{JobKey, Token, WorkerId};
 use tenure_protocol::model::record::{Begun, JobState};
 
-use super::lab::{Kind, Lab, key, node};
+use super::lab::{Lab, key, node};
 use super::single::Single as _;
 
 scenarios! {
@@ -31,13 +31,10 @@ scenarios! {
     an_index_is_no_truth,
 }
 
-async fn a_begun_job_is_the_workers(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn a_begun_job_is_the_workers(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     lab.backend.advance(10).await;
-    let BeginReply::Begun { record, waiting, payload, .. } = lab.begin("k", worker).await else {
+    let BeginReply::Begun(BegunJob { record, waiting, payload, .. }) = lab.begin("k", worker).await else {
         panic!("refused")
     };
     assert_eq!((record.state, record.owner, record.attempts), (JobState::Running, Some(worker), 1));
@@ -47,11 +44,8 @@ async fn a_begun_job_is_the_workers(kind: Kind) {
     assert_eq!((lab.score("queue", "k").await, lab.queued().await), (None, 0));
 }
 
-async fn begin_may_be_repeated(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn begin_may_be_repeated(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     let jobs = [(key("k"), lab.token("k").await), (key("k"), lab.token("k").await)];
     let first = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
     assert_eq!(first[0], first[1]);
@@ -61,9 +55,7 @@ async fn begin_may_be_repeated(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn begin_needs_the_worker_the_token_and_the_state(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn begin_needs_the_worker_the_token_and_the_state(lab: Lab, worker: WorkerId, other: WorkerId) {
     for name in ["a", "queued", "stopping"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -86,36 +78,33 @@ async fn begin_needs_the_worker_the_token_and_the_state(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_fenced_worker_begins_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn a_fenced_worker_begins_nothing(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     let jobs = [(key("k"), lab.token("k").await)];
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
     assert_eq!(lab.refused(lab.store().begin_one(lab.inc, worker, &[], &jobs)).await, Refusal::Fenced);
 }
 
-async fn a_stopping_pool_begins_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn a_stopping_pool_begins_nothing(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     let jobs = [(key("k"), lab.token("k").await)];
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     assert_eq!(lab.refused(lab.store().begin_one(lab.inc, worker, &[], &jobs)).await, Refusal::ShuttingDown);
 }
 
-async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (one, gone, two) = (lab.worker().await, lab.worker().await, lab.worker().await);
+async fn workers_that_begin_together_are_answered_each_for_itself(
+    lab: Lab,
+    one: WorkerId,
+    gone: WorkerId,
+    two: WorkerId,
+) {
     let jobs = [("a", one), ("b", gone), ("c", two), ("d", two), ("e", one)];
     for (name, worker) in jobs {
         let item = lab.item(name, &format!("node1.{name}"));
         lab.dispatch_all(&[DispatchItem { payload: Bytes::from_static(name.as_bytes()), ..item }]).await;
         lab.route(name, worker).await;
     }
-    let oldest = async |worker| lab.read(&ReadOldest { worker }).await.unwrap();
+    let oldest = async |worker| lab.store().oldest(worker).await;
     let mut begins = Vec::new();
     for worker in [one, gone, two] {
         let (finished, mut mine) = (Vec::from_iter(oldest(worker).await), Vec::new());
@@ -132,7 +121,7 @@ async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
     let begun = |answer: &WorkerBegun| -> Vec<Option<(String, Option<WorkerId>, Bytes)>> {
         let replies = answer.as_ref().unwrap().iter();
         let record = |reply: &BeginReply| match reply {
-            BeginReply::Begun { record, payload, .. } => {
+            BeginReply::Begun(BegunJob { record, payload, .. }) => {
                 Some((record.id.to_string(), record.owner, payload.clone()))
             }
             _ => None,
@@ -151,9 +140,7 @@ async fn workers_that_begin_together_are_answered_each_for_itself(kind: Kind) {
     assert_eq!(Vec::from_iter(oldest(gone).await), begins[1].finished, "who is fenced deletes nothing");
 }
 
-async fn starts_of_workers_are_noted_together(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (one, two) = (lab.worker().await, lab.worker().await);
+async fn starts_of_workers_are_noted_together(lab: Lab, one: WorkerId, two: WorkerId) {
     let mut starts = Vec::new();
     for (worker, names) in [(one, ["a", "b"]), (two, ["c", "d"])] {
         let mut items = Vec::new();
@@ -161,12 +148,18 @@ async fn starts_of_workers_are_noted_together(kind: Kind) {
             let token = lab.run(name, &format!("node1.{name}"), worker).await;
             items.push(StartedItem { key: key(name), token, tell: None });
         }
-        starts.push(WorkerStarts { worker, items });
+        starts.push(WorkerStarts { worker, finished: vec![], items });
     }
     // One that is the other's.
     let others = starts[1].items[0].clone();
     starts[0].items[0] = others;
+    let oldest = async |worker| lab.store().oldest(worker).await;
+    let before = [oldest(one).await, oldest(two).await];
+    starts[0].finished = before[0].into_iter().collect();
+    assert!(before.iter().all(Option::is_some), "each has news");
     assert_eq!(lab.step(&Started { starts }).await.unwrap(), [false, true, true, true]);
+    assert!(oldest(one).await > before[0], "its finished entry is deleted");
+    assert_eq!(oldest(two).await, before[1], "it has named none");
     for (name, begun) in
         [("a", Begun::Begun), ("b", Begun::Started), ("c", Begun::Started), ("d", Begun::Started)]
     {
@@ -174,9 +167,7 @@ async fn starts_of_workers_are_noted_together(kind: Kind) {
     }
 }
 
-async fn a_full_answer_leaves_the_rest_untouched(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_full_answer_leaves_the_rest_untouched(lab: Lab, worker: WorkerId) {
     let names = ["a", "b", "c", "d"];
     for name in names {
         let payload = Bytes::from(vec![b'x'; BATCH_BYTES / 2]);
@@ -187,14 +178,13 @@ async fn a_full_answer_leaves_the_rest_untouched(kind: Kind) {
     let mut jobs: Vec<_> = names.iter().map(|name| (key(name), token)).collect();
     jobs.push((key("absent"), token));
     let replies = lab.store().begin_one(lab.inc, worker, &[], &jobs).await.unwrap();
-    assert!(replies[..3].iter().all(|reply| matches!(reply, BeginReply::Begun { .. })), "a MiB and a half");
+    assert!(replies[..3].iter().all(|reply| matches!(reply, BeginReply::Begun(_))), "a MiB and a half");
     assert_eq!(replies[3..], [BeginReply::Full, BeginReply::Refused]);
     assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
-    assert!(matches!(lab.begin("d", worker).await, BeginReply::Begun { .. }));
+    assert!(matches!(lab.begin("d", worker).await, BeginReply::Begun(_)));
 }
 
-async fn an_answer_is_full_for_all_workers_of_a_call(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_answer_is_full_for_all_workers_of_a_call(lab: Lab) {
     let workers = [lab.worker().await, lab.worker().await];
     let mut begins = Vec::new();
     for (worker, names) in workers.into_iter().zip([["a", "b", "c"], ["d", "e", "f"]]) {
@@ -208,30 +198,26 @@ async fn an_answer_is_full_for_all_workers_of_a_call(kind: Kind) {
         begins.push(WorkerBegins { worker, finished: vec![], jobs });
     }
     let answers = lab.step(&Begin { begins }).await.unwrap();
-    assert!(answers[0].as_ref().unwrap().iter().all(|reply| matches!(reply, BeginReply::Begun { .. })));
+    assert!(answers[0].as_ref().unwrap().iter().all(|reply| matches!(reply, BeginReply::Begun(_))));
     assert_eq!(answers[1], Ok(vec![BeginReply::Full; 3]));
     assert_eq!(lab.record("d").await.unwrap().state, JobState::Assigned);
 }
 
-async fn begin_says_that_notifications_wait(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn begin_says_that_notifications_wait(lab: Lab, worker: WorkerId) {
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
     lab.notify("a", None, "hello").await;
     lab.route_all(&["a", "b"], Some(worker)).await;
-    assert!(matches!(lab.begin("a", worker).await, BeginReply::Begun { waiting: true, .. }));
-    assert!(matches!(lab.begin("b", worker).await, BeginReply::Begun { waiting: false, .. }));
+    assert!(matches!(lab.begin("a", worker).await, BeginReply::Begun(BegunJob { waiting: true, .. })));
+    assert!(matches!(lab.begin("b", worker).await, BeginReply::Begun(BegunJob { waiting: false, .. })));
 }
 
-async fn finished_entries_are_deleted(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn finished_entries_are_deleted(lab: Lab, worker: WorkerId) {
     for name in ["a", "b", "c"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
         lab.route(name, worker).await;
     }
-    let oldest = async || lab.read(&ReadOldest { worker }).await.unwrap();
+    let oldest = async || lab.store().oldest(worker).await;
     let first = oldest().await.unwrap();
     lab.store().begin_one(lab.inc, worker, &[first], &[(key("a"), lab.token("a").await)]).await.unwrap();
     let second = oldest().await.unwrap();
@@ -244,9 +230,7 @@ async fn finished_entries_are_deleted(kind: Kind) {
     assert_eq!(lab.record("b").await.unwrap().state, JobState::Assigned, "the entry is no truth");
 }
 
-async fn a_success_is_noted_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_success_is_noted_once(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     assert!(lab.started("k", worker).await);
     assert_eq!(lab.record("k").await.unwrap().begun, Begun::Started);
@@ -258,9 +242,7 @@ async fn a_success_is_noted_once(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().begun, Begun::Started, "it stays started");
 }
 
-async fn a_success_drops_partial_strikes(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_success_drops_partial_strikes(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     for _ in 0..4 {
         lab.release("k", worker, ReleaseMode::Refuse).await;
@@ -271,12 +253,9 @@ async fn a_success_drops_partial_strikes(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().strikes, 3, "three strikes chose this worker");
 }
 
-async fn only_the_owner_reports_success(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn only_the_owner_reports_success(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
-    lab.dispatch("assigned", "node1.a").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.a", worker).await;
     let before = lab.backend.dump().await;
     let item = |name, token| StartedItem { key: key(name), token, tell: None };
     let items = vec![
@@ -285,13 +264,15 @@ async fn only_the_owner_reports_success(kind: Kind) {
         item("assigned", lab.token("assigned").await),
     ];
     assert_eq!(
-        lab.step(&Started { starts: vec![WorkerStarts { worker, items }] }).await.unwrap(),
+        lab.step(&Started { starts: vec![WorkerStarts { worker, finished: vec![], items }] }).await.unwrap(),
         [false; 3]
     );
     assert_eq!(
-        lab.step(&Started { starts: vec![WorkerStarts { worker: other, items: vec![item("k", token)] }] })
-            .await
-            .unwrap(),
+        lab.step(&Started {
+            starts: vec![WorkerStarts { worker: other, finished: vec![], items: vec![item("k", token)] }]
+        })
+        .await
+        .unwrap(),
         [false]
     );
     assert_eq!(lab.backend.dump().await, before);
@@ -300,8 +281,7 @@ async fn only_the_owner_reports_success(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Stopping);
 }
 
-async fn owned_jobs_come_in_pages(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn owned_jobs_come_in_pages(lab: Lab) {
     // One worker's number is the beginning of the other's, and keys look like parts of index entries.
     let (worker, other) = (WorkerId(5), WorkerId(55));
     let keys: [&[u8]; 6] = [b"\x00", b":", b";", b"5:5", b"|", b"\xff\xff"];
@@ -335,9 +315,7 @@ async fn owned_jobs_come_in_pages(kind: Kind) {
     assert_eq!((page.next, page.jobs.len()), (None, 1));
 }
 
-async fn an_index_is_no_truth(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn an_index_is_no_truth(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("k", "node1.g", other).await;
     lab.backend.write_index(worker, &key("ghost")).await;
     lab.backend.write_index(worker, &key("k")).await;

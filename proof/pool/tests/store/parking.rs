@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tenure_pool::store::{
-    Attest, AttestItem, AttestReply, BeginReply, DispatchReply, HandedOff, ListParked, NotifyReply, Parked,
-    ReadDue, ReadPauses, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode,
-    Sweep, Unpark, UnparkReply,
+    Attest, AttestItem, AttestReply, BeginReply, BegunJob, DispatchReply, HandedOff, ListParked, NotifyReply,
+    Parked, ReadDue, ReadPauses, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown,
+    ShutdownMode, Unpark, UnparkReply,
 };
 use tenure_protocol::model::id::{JobKey, WorkerId};
 use tenure_protocol::model::record::{Begun, JobState};
@@ -37,8 +37,7 @@ scenarios! {
 
 /// A pool that parks a job at its first failure, and a worker.
 async fn strict(kind: Kind) -> (Lab, WorkerId) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     (lab, worker)
 }
 
@@ -124,7 +123,7 @@ async fn an_unparked_job_has_kept_its_notifications(kind: Kind) {
     assert_eq!(lab.notify("k", None, "body").await, NotifyReply::Kept);
     unpark(&lab, &[("k", "node1.k")]).await;
     lab.route("k", worker).await;
-    assert!(matches!(lab.begin("k", worker).await, BeginReply::Begun { waiting: true, .. }));
+    assert!(matches!(lab.begin("k", worker).await, BeginReply::Begun(BegunJob { waiting: true, .. })));
     let taken = lab.take("k", worker, lab.token("k").await, 0).await.unwrap();
     assert_eq!(taken.bodies, ["body"]);
 }
@@ -223,9 +222,7 @@ async fn pauses(lab: &Lab, names: &[&str]) -> Vec<(Option<u64>, Option<String>)>
     pauses.into_iter().map(|pause| (pause.until, pause.error)).collect()
 }
 
-async fn a_job_that_failed_says_why_it_waits_and_until_when(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_failed_says_why_it_waits_and_until_when(lab: Lab, worker: WorkerId) {
     for (name, mode) in [("failed", ReleaseMode::Fail), ("refused", ReleaseMode::Refuse)] {
         lab.run(name, &format!("node1.{name}"), worker).await;
         pause(&lab, worker, name, mode, "no route").await;
@@ -243,9 +240,7 @@ async fn a_job_that_failed_says_why_it_waits_and_until_when(kind: Kind) {
     assert_eq!(pauses(&lab, &[]).await, []);
 }
 
-async fn the_jobs_that_are_due_come_in_their_order(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_jobs_that_are_due_come_in_their_order(lab: Lab, worker: WorkerId) {
     assert_eq!(lab.read(&ReadDue { limit: 9 }).await.unwrap(), []);
     lab.dispatch("later", "node1.later").await;
     for name in ["b", "a", "runs"] {
@@ -266,9 +261,7 @@ async fn the_jobs_that_are_due_come_in_their_order(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before, "it only reads");
 }
 
-async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_error_goes_with_the_next_begin_or_the_job(lab: Lab, worker: WorkerId) {
     for name in ["begun", "queued", "assigned"] {
         lab.run(name, &format!("node1.{name}"), worker).await;
         pause(&lab, worker, name, ReleaseMode::Fail, "no route").await;
@@ -286,16 +279,14 @@ async fn an_error_goes_with_the_next_begin_or_the_job(kind: Kind) {
 
 async fn a_sweep_counts_the_parked_jobs(kind: Kind) {
     let (lab, worker) = strict(kind).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().parked, 0);
+    assert_eq!(lab.sweep().await.parked, 0);
     for name in ["a", "b"] {
         park(&lab, worker, name, "boom").await;
     }
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().parked, 2);
+    assert_eq!(lab.sweep().await.parked, 2);
 }
 
-async fn a_job_is_parked_at_once_and_its_attempt_does_not_count(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_is_parked_at_once_and_its_attempt_does_not_count(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     lab.release("k", worker, ReleaseMode::Fail).await;
     let token = lab.run_again("k", worker).await;
@@ -316,9 +307,7 @@ async fn a_job_is_parked_at_once_and_its_attempt_does_not_count(kind: Kind) {
     lab.run_again("k", worker).await;
 }
 
-async fn a_park_undoes_neither_a_stop_nor_a_shutdown(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_park_undoes_neither_a_stop_nor_a_shutdown(lab: Lab, worker: WorkerId) {
     for name in ["stopped", "shut"] {
         lab.run(name, &format!("node1.{name}"), worker).await;
     }
@@ -329,9 +318,7 @@ async fn a_park_undoes_neither_a_stop_nor_a_shutdown(kind: Kind) {
     assert!(parked(&lab, 10).await.is_empty());
 }
 
-async fn a_job_that_was_parked_at_once_is_parked_again_after_a_loss(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_was_parked_at_once_is_parked_again_after_a_loss(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     lab.started("k", worker).await;
     // Its release is lost.

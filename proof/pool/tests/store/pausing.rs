@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
-    Ask, Attest, AttestReply, BeginReply, Cursors, DispatchReply, HandedOff, Inspect, NotifyReply, Pause,
-    ReadNode, ReadPauses, ReleaseItem, ReleaseMode, ReleaseReply, Renew, RouteReply, Save, SteerItem,
+    Ask, Attest, AttestReply, BeginReply, BegunJob, Cursors, DispatchReply, HandedOff, Inspect, NotifyReply,
+    Pause, ReadNode, ReadPauses, ReleaseItem, ReleaseMode, ReleaseReply, Renew, RouteReply, Save, SteerItem,
     SteerReply, StopReply, Sweep, Unpark, UnparkReply, Update, UpdateReply, Way, WorkerEvent,
 };
 use tenure_protocol::model::id::{Token, WorkerId};
@@ -78,9 +78,7 @@ impl Lab {
     }
 }
 
-async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_owner_of_a_running_job_is_told_to_pause_it(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     let before = lab.record("k").await;
     assert_eq!(lab.steer("k", Way::Pause).await, SteerReply::Told);
@@ -92,8 +90,7 @@ async fn the_owner_of_a_running_job_is_told_to_pause_it(kind: Kind) {
     assert_eq!(lab.record("k").await, before, "its owner ends it");
 }
 
-async fn a_job_that_its_owner_has_paused_rests(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_job_that_its_owner_has_paused_rests(lab: Lab) {
     lab.step(&Renew { seen: super::lab::seen(Token(0)), node: Some(node("node1")), ..renew(&[]) })
         .await
         .unwrap();
@@ -111,9 +108,7 @@ async fn a_job_that_its_owner_has_paused_rests(kind: Kind) {
     assert_eq!(told.outcomes.last().unwrap().1, [(record.id, "paused".to_owned())]);
 }
 
-async fn a_job_that_nobody_has_begun_is_paused_at_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_nobody_has_begun_is_paused_at_once(lab: Lab, worker: WorkerId) {
     for name in ["queued", "assigned"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -129,9 +124,7 @@ async fn a_job_that_nobody_has_begun_is_paused_at_once(kind: Kind) {
     assert!(matches!(lab.begin("assigned", worker).await, BeginReply::Refused));
 }
 
-async fn a_pause_may_be_repeated(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_pause_may_be_repeated(lab: Lab, worker: WorkerId) {
     let record = lab.paused("k", worker).await;
     lab.backend.advance(5).await;
     let before = lab.backend.dump().await;
@@ -141,8 +134,7 @@ async fn a_pause_may_be_repeated(kind: Kind) {
 }
 
 async fn a_parked_job_is_paused_and_its_error_goes(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     let token = lab.run("k", "node1.k", worker).await;
     let failed = ReleaseItem { result: "no route".into(), ..release("k", token, ReleaseMode::Fail) };
     assert_eq!(lab.release_item(worker, failed).await, ReleaseReply::Parked);
@@ -156,9 +148,7 @@ async fn a_parked_job_is_paused_and_its_error_goes(kind: Kind) {
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
 }
 
-async fn nothing_but_a_resume_starts_a_paused_job(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn nothing_but_a_resume_starts_a_paused_job(lab: Lab, worker: WorkerId) {
     let record = lab.paused("k", worker).await;
     lab.starts().await;
     let before = lab.backend.dump().await;
@@ -176,9 +166,7 @@ async fn nothing_but_a_resume_starts_a_paused_job(kind: Kind) {
     assert_eq!((lab.starts().await, lab.record("k").await), (vec![], Some(record)));
 }
 
-async fn a_resumed_job_starts_anew(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_resumed_job_starts_anew(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     lab.release("k", worker, ReleaseMode::Refuse).await;
     for _ in 0..2 {
@@ -201,9 +189,7 @@ async fn a_resumed_job_starts_anew(kind: Kind) {
     assert!(lab.run_again("k", worker).await > before.token);
 }
 
-async fn a_resume_of_what_is_not_paused_does_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_resume_of_what_is_not_paused_does_nothing(lab: Lab, worker: WorkerId) {
     lab.run("runs", "node1.runs", worker).await;
     for name in ["queued", "assigned", "parked"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
@@ -218,9 +204,7 @@ async fn a_resume_of_what_is_not_paused_does_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_late_copy_of_a_pause_or_a_resume_does_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_copy_of_a_pause_or_a_resume_does_nothing(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     let pause = steer("k", &lab.record("k").await.unwrap(), Way::Pause);
     assert_eq!(lab.steer_all(std::slice::from_ref(&pause)).await, [SteerReply::Told]);
@@ -238,9 +222,7 @@ async fn a_late_copy_of_a_pause_or_a_resume_does_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before, "it was paused anew");
 }
 
-async fn a_paused_key_says_so_to_all_who_want_it(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_paused_key_says_so_to_all_who_want_it(lab: Lab, worker: WorkerId) {
     let record = lab.paused("k", worker).await;
     lab.dispatch("parked", "node1.parked").await;
     lab.steer("parked", Way::Park).await;
@@ -253,9 +235,7 @@ async fn a_paused_key_says_so_to_all_who_want_it(kind: Kind) {
     assert_eq!(format!("{replies:?}"), "[Paused, Parked]");
 }
 
-async fn a_paused_job_keeps_what_it_has(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_paused_job_keeps_what_it_has(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     let bytes = Bytes::from_static(b"state");
     let save = tenure_pool::store::SaveItem { key: key("k"), token, given: token, number: 1, bytes };
@@ -268,7 +248,8 @@ async fn a_paused_job_keeps_what_it_has(kind: Kind) {
     assert!(lab.record("k").await.unwrap().is_paused());
     assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued);
     lab.route("k", worker).await;
-    let BeginReply::Begun { waiting, payload, checkpoint, record } = lab.begin("k", worker).await else {
+    let BeginReply::Begun(BegunJob { waiting, payload, checkpoint, record }) = lab.begin("k", worker).await
+    else {
         panic!("it was not begun")
     };
     assert_eq!((waiting, &*payload, record.generation()), (true, &b"other"[..], 1));
@@ -277,9 +258,7 @@ async fn a_paused_job_keeps_what_it_has(kind: Kind) {
     assert_eq!(taken.bodies, ["before", "meanwhile"]);
 }
 
-async fn a_paused_job_outlives_its_worker(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_paused_job_outlives_its_worker(mut lab: Lab, worker: WorkerId) {
     let record = lab.paused("k", worker).await;
     lab.leave(worker).await;
     lab.recover().await;
@@ -287,18 +266,14 @@ async fn a_paused_job_outlives_its_worker(kind: Kind) {
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
 }
 
-async fn a_paused_job_is_stopped_like_any_other(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_paused_job_is_stopped_like_any_other(lab: Lab, worker: WorkerId) {
     lab.paused("k", worker).await;
     assert_eq!(lab.stop("k", "node1.k", None).await, StopReply::Deleted);
     assert_eq!((lab.record("k").await, lab.kept_of("k").await), (None, None));
     assert_eq!(lab.dispatch("k", "node1.next").await, DispatchReply::Accepted);
 }
 
-async fn a_pause_whose_release_was_lost_is_known_by_its_worker(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_pause_whose_release_was_lost_is_known_by_its_worker(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     // Its release is lost.
     lab.recover().await;
@@ -315,8 +290,7 @@ async fn a_pause_whose_release_was_lost_is_known_by_its_worker(kind: Kind) {
     assert_eq!(lab.kept_of("k").await.as_deref(), Some(WHY));
 }
 
-async fn a_job_that_ends_before_its_update_rests_if_it_is_paused(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_job_that_ends_before_its_update_rests_if_it_is_paused(lab: Lab) {
     lab.step(&Renew { seen: super::lab::seen(Token(0)), node: Some(node("node1")), ..renew(&[]) })
         .await
         .unwrap();
@@ -349,9 +323,7 @@ async fn a_job_that_ends_before_its_update_rests_if_it_is_paused(kind: Kind) {
     assert_eq!(lab.release_item(worker, ended).await, ReleaseReply::Deleted, "it ran with what it has");
 }
 
-async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_release_that_names_no_payload_pauses_its_job(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     let other = update("k", "node1.k", 0, Some(worker), "other");
     assert_eq!(lab.step(&Update { turn: None, items: vec![other] }).await.unwrap(), [UpdateReply::Kept(1)]);
@@ -360,13 +332,13 @@ async fn a_release_that_names_no_payload_pauses_its_job(kind: Kind) {
     assert_eq!((record.is_paused(), record.generation()), (true, 1));
     assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued);
     lab.route("k", worker).await;
-    let BeginReply::Begun { payload, .. } = lab.begin("k", worker).await else { panic!("it was not begun") };
+    let BeginReply::Begun(BegunJob { payload, .. }) = lab.begin("k", worker).await else {
+        panic!("it was not begun")
+    };
     assert_eq!(&*payload, b"other");
 }
 
-async fn a_pause_that_is_over_lets_its_job_go_on(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_pause_that_is_over_lets_its_job_go_on(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     lab.dispatch("parked", "node1.parked").await;
     lab.steer("parked", Way::Park).await;
@@ -380,11 +352,10 @@ async fn a_pause_that_is_over_lets_its_job_go_on(kind: Kind) {
     lab.starts().await;
     lab.backend.advance(4_999).await;
     let before = lab.backend.dump().await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep().await;
     assert_eq!((swept.count, swept.next_due, swept.next_in), (0, Some(end), Some(ms(1))));
     assert_eq!(lab.backend.dump().await, before, "it is not over");
-    lab.backend.advance(1).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep_after(1).await;
     assert_eq!((swept.count, swept.parked), (1, 2));
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.attempts, record.strikes), (JobState::Queued, 0, 0));
@@ -393,16 +364,13 @@ async fn a_pause_that_is_over_lets_its_job_go_on(kind: Kind) {
     let starts: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(starts, [(key("k"), 0)]);
     assert!(lab.run_again("k", worker).await > token);
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep().await;
     assert_eq!(lab.record("parked").await.unwrap().state, JobState::Parked, "what is parked stays so");
 }
 
-async fn a_waiting_job_is_paused_until_a_time(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_waiting_job_is_paused_until_a_time(lab: Lab, worker: WorkerId) {
     lab.dispatch("queued", "node1.queued").await;
-    lab.dispatch("assigned", "node1.assigned").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.assigned", worker).await;
     let end = lab.backend.now() + 5_000;
     for name in ["queued", "assigned"] {
         let record = lab.record(name).await.unwrap();
@@ -415,12 +383,11 @@ async fn a_waiting_job_is_paused_until_a_time(kind: Kind) {
     lab.backend.advance(5_000).await;
     lab.starts().await;
     let before = lab.record("queued").await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep().await;
     assert_eq!(lab.record("queued").await, before, "that pause is forgotten");
 }
 
-async fn a_pause_is_made_longer_twice_in_one_call(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_pause_is_made_longer_twice_in_one_call(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     let (record, now) = (lab.record("k").await.unwrap(), lab.backend.now());
     lab.steer_all(&[pause("k", &record, &until(now + 5_000))]).await;
@@ -431,8 +398,7 @@ async fn a_pause_is_made_longer_twice_in_one_call(kind: Kind) {
     assert_eq!((paused.paused_until(), paused.since), (Some(now + 8_000), since));
 }
 
-async fn a_pause_is_made_longer_and_not_shorter(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_pause_is_made_longer_and_not_shorter(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     let first = lab.record("k").await.unwrap();
     let now = lab.backend.now();
@@ -463,8 +429,7 @@ async fn a_pause_is_made_longer_and_not_shorter(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before, "nothing is longer than a pause without an end");
 }
 
-async fn a_late_resume_ends_no_longer_pause(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_late_resume_ends_no_longer_pause(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     let end = lab.backend.now() + 5_000;
     for text in [until(end), until(end + 1_000), "ben||for good".into()] {
@@ -479,8 +444,7 @@ async fn a_late_resume_ends_no_longer_pause(kind: Kind) {
     assert_eq!(lab.steer("k", Way::Resume).await, SteerReply::Queued, "by one who saw it");
 }
 
-async fn a_pause_lasts_as_long_as_its_record_says(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_pause_lasts_as_long_as_its_record_says(lab: Lab) {
     let end = lab.backend.now() + 5_000;
     for name in ["k", "l", "m"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
@@ -492,20 +456,18 @@ async fn a_pause_lasts_as_long_as_its_record_says(kind: Kind) {
     lab.backend.write_record(&key("k"), later.as_bytes()).await;
     lab.backend.write_record(&key("l"), text.replace(&format!("+{end}"), "").as_bytes()).await;
     lab.backend.write_record(&key("m"), b"rubbish").await;
-    lab.backend.advance(5_000).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep_after(5_000).await;
     assert_eq!((swept.count, swept.bad, swept.parked), (3, vec![key("m")], 3));
     assert_eq!(
         (lab.score("parked", "k").await, lab.score("parked", "l").await),
         (Some(end + 1_000), Some(NEVER))
     );
     assert!(lab.record("k").await.unwrap().is_paused() && lab.record("l").await.unwrap().is_paused());
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep().await;
     assert_eq!((swept.count, swept.next_due), (0, Some(end + 1_000)));
 }
 
-async fn a_pause_with_an_end_outlives_the_index_of_parked_jobs(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_pause_with_an_end_outlives_the_index_of_parked_jobs(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     lab.dispatch("l", "node1.l").await;
     let (end, record) = (lab.backend.now() + 5_000, lab.record("k").await.unwrap());
@@ -516,8 +478,7 @@ async fn a_pause_with_an_end_outlives_the_index_of_parked_jobs(kind: Kind) {
     assert_eq!((lab.score("parked", "k").await, lab.score("parked", "l").await), (Some(end), Some(NEVER)));
 }
 
-async fn a_sweep_ends_a_bounded_number_of_pauses(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_sweep_ends_a_bounded_number_of_pauses(lab: Lab) {
     let end = lab.backend.now() + 5_000;
     for n in 0..5 {
         let name = format!("k{n}");

@@ -12,7 +12,7 @@ use tenure_protocol::model::id::{ScheduleId, ScheduleName, Term};
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::model::settings::Settings;
 
-use super::lab::{Kind, Lab, key, ms, node, refusal, stop, stopping};
+use super::lab::{Kind, Lab, Opens, key, ms, node, refusal, stop, stopping};
 use super::updating::update;
 
 scenarios! {
@@ -76,8 +76,7 @@ async fn create(lab: &Lab, schedule: &ScheduleKey) -> ScheduleEntry {
     change(lab, schedule, make).await.unwrap()
 }
 
-async fn all_schedules_are_listed(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn all_schedules_are_listed(lab: Lab) {
     assert_eq!(lab.read(&ReadSchedules).await.unwrap(), []);
     let mut made = Vec::new();
     for schedule in [plan("p"), plan("t:x"), ticker("p")] {
@@ -88,11 +87,13 @@ async fn all_schedules_are_listed(kind: Kind) {
     assert_eq!(listed, made);
 }
 
-impl Planned {
-    async fn new(kind: Kind) -> Self {
+impl Opens for Planned {
+    async fn open(kind: Kind) -> Self {
         Self::with(Lab::new(kind).await).await
     }
+}
 
+impl Planned {
     async fn with(lab: Lab) -> Self {
         let schedule = plan("p");
         let id = create(&lab, &schedule).await.id;
@@ -186,8 +187,7 @@ fn other(reply: TermReply) -> ScheduleEntry {
     }
 }
 
-async fn a_schedule_is_made_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_schedule_is_made_once(lab: Lab) {
     let first = create(&lab, &plan("p")).await;
     assert_eq!((first.revision, first.ticks, first.term), (1, 0, Term(0)));
     assert_eq!((first.period, first.next), (ms(1_000), lab.backend.now()));
@@ -198,16 +198,14 @@ async fn a_schedule_is_made_once(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_schedule_and_a_ticker_share_no_name(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_schedule_and_a_ticker_share_no_name(lab: Lab) {
     let ids = [create(&lab, &plan("x")).await.id, create(&lab, &ticker("x")).await.id];
     assert!(ids[0] < ids[1]);
     change(&lab, &plan("x"), ScheduleChange::End { id: ids[0], term: None }).await;
     assert_eq!(create(&lab, &ticker("x")).await.id, ids[1]);
 }
 
-async fn an_ended_schedule_is_gone_until_it_is_made_anew(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn an_ended_schedule_is_gone_until_it_is_made_anew(made: Planned) {
     let end = || ScheduleChange::End { id: made.id, term: None };
     made.take("a").await;
     assert_eq!(change(&made.lab, &made.schedule, end()).await, None);
@@ -220,8 +218,7 @@ async fn an_ended_schedule_is_gone_until_it_is_made_anew(kind: Kind) {
     assert_eq!(create(&made.lab, &made.schedule).await, anew);
 }
 
-async fn a_late_change_of_the_period_undoes_no_other(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_late_change_of_the_period_undoes_no_other(made: Planned) {
     let period = |revision, period| ScheduleChange::Period { id: made.id, revision, period: ms(period) };
     let first = change(&made.lab, &made.schedule, period(1, 2_000)).await.unwrap();
     assert_eq!((first.revision, first.period), (2, ms(2_000)));
@@ -232,8 +229,7 @@ async fn a_late_change_of_the_period_undoes_no_other(kind: Kind) {
     assert_eq!(change(&made.lab, &made.schedule, gone).await, None);
 }
 
-async fn a_shorter_period_brings_the_next_tick_forward(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_shorter_period_brings_the_next_tick_forward(lab: Lab) {
     let make = ScheduleChange::Create { period: ms(60_000), first: ms(60_000) };
     let made = change(&lab, &ticker("t"), make).await.unwrap();
     lab.backend.advance(1_000).await;
@@ -243,8 +239,7 @@ async fn a_shorter_period_brings_the_next_tick_forward(kind: Kind) {
     assert_eq!(change(&lab, &ticker("t"), longer).await.unwrap().next, lab.backend.now() + 500);
 }
 
-async fn one_at_a_time_has_the_turn(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn one_at_a_time_has_the_turn(made: Planned) {
     let first = held(made.ask("a").await);
     assert_eq!((first.seq, first.holder.as_ref().unwrap().node.as_str()), (1, "a"));
     let before = made.lab.backend.dump().await;
@@ -257,8 +252,7 @@ async fn one_at_a_time_has_the_turn(kind: Kind) {
     assert_eq!(other(made.say("b", moved).await).seq, 2, "it has said that it lives");
 }
 
-async fn a_turn_is_taken_from_a_holder_that_stands_still(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_turn_is_taken_from_a_holder_that_stands_still(made: Planned) {
     let first = held(made.ask("a").await);
     let seen = made.item(1, Some((first.term, first.seq)));
     let second = held(made.say("b", seen.clone()).await);
@@ -268,8 +262,7 @@ async fn a_turn_is_taken_from_a_holder_that_stands_still(kind: Kind) {
     assert_eq!(other(made.say("c", seen).await).term, second.term, "it was seen of another turn");
 }
 
-async fn a_turn_that_was_left_is_anybodys(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_turn_that_was_left_is_anybodys(made: Planned) {
     let first = held(made.ask("a").await);
     let leave = TermItem { leave: true, ..made.item(1, None) };
     assert_eq!(other(made.say("b", leave.clone()).await), first, "only its holder leaves it");
@@ -289,8 +282,7 @@ async fn a_turn_that_was_left_is_anybodys(kind: Kind) {
     assert!(held(made.ask("b").await).term > first.term);
 }
 
-async fn a_turn_asked_for_again_is_the_same_turn(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_turn_asked_for_again_is_the_same_turn(made: Planned) {
     let first = held(made.ask("a").await);
     let seen = made.item(1, Some((first.term, first.seq)));
     let taken = held(made.say("b", seen.clone()).await);
@@ -298,8 +290,7 @@ async fn a_turn_asked_for_again_is_the_same_turn(kind: Kind) {
     assert_eq!(again, ScheduleEntry { seq: 2, ..taken });
 }
 
-async fn another_schedule_of_the_same_node_is_another_holder(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn another_schedule_of_the_same_node_is_another_holder(made: Planned) {
     let terms = [made.item(1, None), made.item(2, None), made.item(1, None)];
     let terms = made
         .lab
@@ -313,8 +304,7 @@ async fn another_schedule_of_the_same_node_is_another_holder(kind: Kind) {
     assert_eq!(made.entry().await.seq, 2);
 }
 
-async fn terms_rise_and_are_never_used_again(kind: Kind) {
-    let mut made = Planned::new(kind).await;
+async fn terms_rise_and_are_never_used_again(mut made: Planned) {
     let mut last = made.id.0;
     for _ in 0..2 {
         let turn = made.take("a").await;
@@ -328,8 +318,7 @@ async fn terms_rise_and_are_never_used_again(kind: Kind) {
     }
 }
 
-async fn a_new_turn_of_a_plan_begins_with_a_tick(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_new_turn_of_a_plan_begins_with_a_tick(made: Planned) {
     let first = made.take("a").await;
     assert!(made.tick(&first, 1).await.due);
     assert!(held(made.ask("a").await).next > made.lab.backend.now(), "its own turn goes on");
@@ -349,8 +338,7 @@ async fn a_new_turn_of_a_plan_begins_with_a_tick(kind: Kind) {
     assert_eq!(beat.entry().await.next, next);
 }
 
-async fn a_tick_is_given_out_once_when_it_is_due(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_tick_is_given_out_once_when_it_is_due(made: Planned) {
     let turn = made.take("a").await;
     let first = made.tick(&turn, 1).await;
     assert_eq!((first.due, first.now, first.entry.ticks), (true, made.lab.backend.now(), 1));
@@ -367,8 +355,7 @@ async fn a_tick_is_given_out_once_when_it_is_due(kind: Kind) {
     assert!(made.tick(&turn, 2).await.due);
 }
 
-async fn a_tick_whose_answer_was_lost_is_given_again(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_tick_whose_answer_was_lost_is_given_again(made: Planned) {
     let turn = made.take("a").await;
     let first = made.tick(&turn, 1).await;
     let before = made.lab.backend.dump().await;
@@ -379,8 +366,7 @@ async fn a_tick_whose_answer_was_lost_is_given_again(kind: Kind) {
     assert!(made.tick(&turn, 2).await.due);
 }
 
-async fn missed_ticks_are_not_made_up_for(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn missed_ticks_are_not_made_up_for(made: Planned) {
     let turn = made.take("a").await;
     made.tick(&turn, 1).await;
     made.lab.backend.advance(1_200).await;
@@ -391,16 +377,14 @@ async fn missed_ticks_are_not_made_up_for(kind: Kind) {
     assert_eq!((late.due, late.entry.next), (true, late.now + 500));
 }
 
-async fn a_clock_that_stepped_back_delays_no_tick_for_long(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_clock_that_stepped_back_delays_no_tick_for_long(made: Planned) {
     let turn = made.take("a").await;
     made.tick(&turn, 1).await;
     made.lab.backend.set_clock(made.lab.backend.now() - 3_600_000).await;
     assert_eq!(held(made.ask("a").await).next, made.lab.backend.now() + 1_000);
 }
 
-async fn ticks_need_the_turn(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn ticks_need_the_turn(made: Planned) {
     let turn = made.take("a").await;
     let (lab, own) = (&made.lab, &made.schedule);
     let later = held(made.say("b", made.item(1, Some((turn.term, 1)))).await).term;
@@ -420,8 +404,7 @@ async fn ticks_need_the_turn(kind: Kind) {
     assert_eq!(change(lab, &made.schedule, end).await, None);
 }
 
-async fn planned_jobs_carry_their_plan(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn planned_jobs_carry_their_plan(made: Planned) {
     let turn = made.take("a").await;
     assert_eq!(made.dispatch(&turn, &["k", "l"]).await, [DispatchReply::Accepted, DispatchReply::Accepted]);
     let record = made.lab.record("k").await.unwrap();
@@ -435,8 +418,7 @@ async fn planned_jobs_carry_their_plan(kind: Kind) {
     assert_eq!(made.jobs().await, ["k", "l"]);
 }
 
-async fn a_plan_finds_its_own_jobs_in_pages(kind: Kind) {
-    let mut made = Planned::new(kind).await;
+async fn a_plan_finds_its_own_jobs_in_pages(mut made: Planned) {
     // Names that begin alike, or end where a key begins.
     for name in ["p.", "p-", "o", "q", "pp", "p"] {
         made.schedule = plan(name);
@@ -462,8 +444,7 @@ async fn a_plan_finds_its_own_jobs_in_pages(kind: Kind) {
     assert_eq!(rest, [("c of p".to_owned(), "p".to_owned()), ("| of p".to_owned(), "p".to_owned())]);
 }
 
-async fn a_plan_stops_only_its_own_jobs(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_plan_stops_only_its_own_jobs(made: Planned) {
     let turn = made.take("a").await;
     let worker = made.lab.worker().await;
     made.lab.dispatch("hand", "node1.hand").await;
@@ -477,8 +458,7 @@ async fn a_plan_stops_only_its_own_jobs(kind: Kind) {
     assert_eq!(made.lab.record("hand").await.unwrap().state, JobState::Queued);
 }
 
-async fn a_plan_updates_only_its_own_jobs(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_plan_updates_only_its_own_jobs(made: Planned) {
     let turn = made.take("a").await;
     made.lab.dispatch("hand", "node1.hand").await;
     made.dispatch(&turn, &["k"]).await;
@@ -489,8 +469,7 @@ async fn a_plan_updates_only_its_own_jobs(kind: Kind) {
     assert_eq!(made.lab.record("hand").await.unwrap().generation(), 0);
 }
 
-async fn a_planner_whose_turn_is_over_changes_nothing(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_planner_whose_turn_is_over_changes_nothing(made: Planned) {
     let turn = made.take("a").await;
     made.dispatch(&turn, &["k"]).await;
     held(made.say("b", made.item(1, Some((turn.term, 1)))).await);
@@ -506,8 +485,7 @@ async fn a_planner_whose_turn_is_over_changes_nothing(kind: Kind) {
     assert_eq!(refusals, vec![Refusal::StaleTerm; 4]);
 }
 
-async fn a_recovery_ends_every_turn(kind: Kind) {
-    let mut made = Planned::new(kind).await;
+async fn a_recovery_ends_every_turn(mut made: Planned) {
     let turn = made.take("a").await;
     made.dispatch(&turn, &["k"]).await;
     made.lab.backend.advance(1).await;
@@ -560,8 +538,7 @@ async fn every_end_of_a_job_takes_it_out_of_its_plan(kind: Kind) {
     assert!(made.lab.backend.dump().await.get("planned").is_none());
 }
 
-async fn a_pool_that_shuts_down_has_no_new_schedules_and_no_ticks(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn a_pool_that_shuts_down_has_no_new_schedules_and_no_ticks(made: Planned) {
     let turn = made.take("a").await;
     let lab = &made.lab;
     lab.step(&ShutDown { by: node("a"), mode: ShutdownMode::Closing(Duration::from_secs(9)) }).await.unwrap();
@@ -575,8 +552,7 @@ async fn a_pool_that_shuts_down_has_no_new_schedules_and_no_ticks(kind: Kind) {
     assert!(change(lab, &made.schedule, make).await.is_some(), "one that is there may be joined");
 }
 
-async fn nothing_of_a_schedule_outlives_the_pool(kind: Kind) {
-    let made = Planned::new(kind).await;
+async fn nothing_of_a_schedule_outlives_the_pool(made: Planned) {
     let turn = made.take("a").await;
     create(&made.lab, &ticker("t")).await;
     made.dispatch(&turn, &["k"]).await;

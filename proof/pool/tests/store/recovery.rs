@@ -9,6 +9,7 @@ use tenure_pool::store::{
 };
 use tenure_protocol::model::id::{Incarnation, Revision, Token, WorkerId};
 use tenure_protocol::model::record::JobState;
+use tenure_protocol::model::settings::Settings;
 
 use super::lab::{
     Kind, Lab, key, ms, node, recovery, refusal, release, renew, seen as with_token, stop, stopping,
@@ -126,7 +127,7 @@ async fn every_step(lab: &Lab, inc: Incarnation) -> Vec<Refusal> {
         Dispatch { by: Placing::Ring(Revision(0)), items: vec![lab.item("k", "node1.k")] },
         Route { ring: Revision(1), entries: vec![], jobs: vec![(key.clone(), None)] },
         Begin { begins },
-        Started { starts: vec![WorkerStarts { worker, items: vec![started("k", token)] }] },
+        Started { starts: vec![WorkerStarts { worker, finished: vec![], items: vec![started("k", token)] }] },
         Release { worker, finished: vec![], items: vec![release("k", token, ReleaseMode::Delete)] },
         stopping(vec![stop("k", "node1.k", None)]),
         Notify { items: vec![notification("k")] },
@@ -164,8 +165,7 @@ async fn without_a_pool_every_step_is_refused(kind: Kind) {
     assert_eq!(events, None, "there is no consumer group");
 }
 
-async fn another_incarnation_is_refused_by_every_step(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn another_incarnation_is_refused_by_every_step(lab: Lab) {
     let before = lab.backend.dump().await;
     for refusal in every_step(&lab, Incarnation(lab.inc.0 - 1)).await {
         assert_eq!(refusal, Refusal::StaleIncarnation(lab.inc));
@@ -173,8 +173,7 @@ async fn another_incarnation_is_refused_by_every_step(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn the_first_recovery_wins(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn the_first_recovery_wins(mut lab: Lab) {
     let before = lab.inc;
     lab.recover().await;
     assert!(lab.inc > before, "also within the same ms");
@@ -186,9 +185,7 @@ async fn the_first_recovery_wins(kind: Kind) {
     assert!(lab.inc > before, "also when the clock has stepped back");
 }
 
-async fn recovery_keeps_what_survived(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn recovery_keeps_what_survived(mut lab: Lab, worker: WorkerId) {
     lab.run("a", "node1.a", worker).await;
     lab.dispatch("b", "node1.b").await;
     lab.recover().await;
@@ -202,11 +199,8 @@ async fn recovery_keeps_what_survived(kind: Kind) {
     lab.run_again("b", next).await;
 }
 
-async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("a", "node1.a").await;
-    lab.route("a", worker).await;
+async fn phase_r_refuses_what_starts_jobs(mut lab: Lab, worker: WorkerId) {
+    lab.assign("a", "node1.a", worker).await;
     let token = lab.token("a").await;
     lab.recover().await;
     let begins = vec![WorkerBegins { worker, finished: Vec::new(), jobs: vec![(key("a"), token)] }];
@@ -221,9 +215,7 @@ async fn phase_r_refuses_what_starts_jobs(kind: Kind) {
     assert_eq!(refusals, vec![Refusal::Recovering; 6]);
 }
 
-async fn phase_r_lets_work_end(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn phase_r_lets_work_end(mut lab: Lab, worker: WorkerId) {
     let standby = lab.join().await.worker;
     let token = lab.run("a", "node1.a", worker).await;
     lab.run("b", "node1.b", worker).await;
@@ -241,9 +233,7 @@ async fn phase_r_lets_work_end(kind: Kind) {
     assert_eq!(lab.token("a").await, token, "a hand-off mints nothing");
 }
 
-async fn phase_r_does_not_say_that_a_worker_has_left(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn phase_r_does_not_say_that_a_worker_has_left(mut lab: Lab, worker: WorkerId) {
     lab.backend.wipe().await;
     let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     lab.inc = lab
@@ -256,12 +246,9 @@ async fn phase_r_does_not_say_that_a_worker_has_left(kind: Kind) {
     assert_eq!(lab.refused(lab.store().drain_one(lab.inc, worker)).await, Refusal::Fenced);
 }
 
-async fn phase_r_asks_to_retry_what_may_run_unseen(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn phase_r_asks_to_retry_what_may_run_unseen(mut lab: Lab, worker: WorkerId) {
     lab.dispatch("queued", "node1.q").await;
-    lab.dispatch("assigned", "node1.a").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.a", worker).await;
     lab.run("running", "node1.r", worker).await;
     for id in ["node1.gone", "node1.!gone"] {
         lab.run("gone", id, worker).await;
@@ -284,8 +271,7 @@ async fn phase_r_asks_to_retry_what_may_run_unseen(kind: Kind) {
     assert_eq!(lab.notify("running", Some(worker), "body").await, NotifyReply::Kept);
 }
 
-async fn the_pool_opens_when_the_last_member_is_gone(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn the_pool_opens_when_the_last_member_is_gone(mut lab: Lab) {
     let (first, second) = (lab.worker().await, lab.join().await.worker);
     lab.recover().await;
     assert_eq!(lab.step(&OpenNormal).await.unwrap(), Some(first));
@@ -298,8 +284,7 @@ async fn the_pool_opens_when_the_last_member_is_gone(kind: Kind) {
     lab.join().await;
 }
 
-async fn an_unblessed_client_sends_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_unblessed_client_sends_nothing(lab: Lab) {
     let other = lab.backend.client();
     let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let is_refused = |answer: Result<u64, StoreError>| match answer {
@@ -327,9 +312,7 @@ async fn an_unblessed_client_sends_nothing(kind: Kind) {
     lab.read(&ReadTime).await.unwrap();
 }
 
-async fn a_lease_shares_the_blessing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_lease_shares_the_blessing(lab: Lab, worker: WorkerId) {
     let client = lab.backend.client();
     let lease = client.apart();
     let renewed = lease.run(lab.inc, &renew(&[worker])).await;
@@ -343,8 +326,7 @@ async fn a_lease_shares_the_blessing(kind: Kind) {
 
 async fn a_key_that_is_lost_alone_is_noticed_by_the_next_renewal(kind: Kind) {
     for (lost, sign) in [("workers", "m"), ("jobs", "r"), ("payloads", "p"), ("owners", "o")] {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         lab.run("a", "node1.a", worker).await;
         lab.step(&renew(&[worker])).await.unwrap();
         lab.backend.lose(lost).await;
@@ -359,9 +341,7 @@ async fn a_key_that_is_lost_alone_is_noticed_by_the_next_renewal(kind: Kind) {
     }
 }
 
-async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(mut lab: Lab, worker: WorkerId) {
     lab.run("a", "node1.a", worker).await;
     lab.leave(worker).await;
     let stray = lab.worker().await;
@@ -391,8 +371,7 @@ async fn a_loss_that_stays_is_answered_and_asks_for_one_recovery(kind: Kind) {
     assert_eq!(refusal(renewed(&lab).await), Refusal::Lost("r".into()), "it is a new one");
 }
 
-async fn a_recovery_keeps_the_signs_that_are_known(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_recovery_keeps_the_signs_that_are_known(mut lab: Lab) {
     let run_id = lab.read(&ReadIdentity).await.unwrap().run_id;
     let worker = lab.worker().await;
     lab.dispatch("a", "node1.a").await;
@@ -409,8 +388,7 @@ async fn a_recovery_keeps_the_signs_that_are_known(kind: Kind) {
 /// Jobs that come and go beside the damage make its sign come and go: it is no new one.
 async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
     for damage in ["payloads", "a record", "an index"] {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         match damage {
             "payloads" => {
                 lab.dispatch("a", "node1.a").await;
@@ -439,11 +417,10 @@ async fn a_damage_that_stays_asks_for_one_recovery(kind: Kind) {
     }
 }
 
-async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_pool_of_any_size_shows_no_loss(lab: Lab) {
     let renews = async |worker: WorkerId| {
         let renewal = lab.step(&renew(&[worker])).await.unwrap();
-        assert_eq!((renewal.damage.as_str(), renewal.evicts), ("", None));
+        assert_eq!(renewal.damage, "");
     };
     renews(WorkerId(5)).await;
     lab.dispatch("a", "node1.a").await;
@@ -458,9 +435,7 @@ async fn a_pool_of_any_size_shows_no_loss(kind: Kind) {
     renews(worker).await;
 }
 
-async fn who_joins_does_not_hide_that_the_members_were_lost(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn who_joins_does_not_hide_that_the_members_were_lost(mut lab: Lab, worker: WorkerId) {
     lab.backend.lose("workers").await;
     let before = lab.backend.dump().await;
     let refused = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;
@@ -471,9 +446,7 @@ async fn who_joins_does_not_hide_that_the_members_were_lost(kind: Kind) {
     assert_ne!(lab.worker().await, worker, "nobody was left to say that it lives");
 }
 
-async fn a_lost_counter_counts_as_0(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (silent, living) = (lab.worker().await, lab.worker().await);
+async fn a_lost_counter_counts_as_0(lab: Lab, silent: WorkerId, living: WorkerId) {
     lab.backend.lose("heartbeats").await;
     lab.step(&renew(&[living])).await.unwrap();
     assert_eq!(lab.store().expire_one(lab.inc, living, Some(0)).await.unwrap(), Expired::Renewed);
@@ -498,7 +471,7 @@ async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
             Expired::Done,
             "{strange:?}"
         );
-        assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().dead, [worker]);
+        assert_eq!(lab.sweep().await.dead, [worker]);
         assert!(lab.step(&Reap { worker, limit: 10 }).await.unwrap().done);
     }
     for (text, counter) in [("007", 7), ("+7", 7), ("18446744073709551615", u64::MAX)] {
@@ -511,8 +484,7 @@ async fn a_counter_that_is_no_number_counts_as_0(kind: Kind) {
 
 /// Garbage can stand among the members of the Redis store alone.
 async fn a_recovery_waits_for_members_and_for_nothing_else(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+    let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     if matches!(kind, Kind::Redis) {
         for (name, entry) in [("", "x"), ("x|y", "U|1|1|n|n|"), ("5", "1|R|"), ("99999999999999999999", "x")]
         {

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use redis::{Value, cmd};
 use tenure_connection::Client;
 use tenure_pool::store::{
-    Begin, BeginReply, ChangeSchedule, ClaimPool, CleanUp, Cursors, Dispatch, DispatchItem, DispatchReply,
-    Expired, ForgetNode, HoldTurns, Join, JoinRequest, ListJobs, ListOwned, LookUp, Notify, NotifyItem,
-    NotifyReply, Placing, PoolState, PruneConsumers, Purge, ReadHeartbeats, ReadIdentity, ReadNode,
-    ReadOldest, ReadPayload, ReadPool, ReadState, ReadTime, Reap, Recover, RedisStore, Refusal, Release,
+    Begin, BeginReply, BegunJob, ChangeSchedule, ClaimPool, CleanUp, Cursors, Dispatch, DispatchItem,
+    DispatchReply, Expired, ForgetNode, Granted, HoldTurns, Join, JoinRequest, ListJobs, ListOwned, LookUp,
+    Notify, NotifyItem, NotifyReply, Placing, PoolState, PruneConsumers, Purge, ReadHeartbeats, ReadIdentity,
+    ReadNode, ReadPayload, ReadPool, ReadState, ReadTime, Reap, Recover, RedisStore, Refusal, Release,
     ReleaseItem, ReleaseMode, ReleaseReply, Renew, RestoreGroup, Route, RouteReply, ScheduleChange,
     ScheduleKey, ScheduleKind, ScheduleState, Seen, ShutDown, ShutdownMode, Started, StartedItem, Stop,
     StopItem, StopReply, Store, StoreError, Sweep, Take, TakeItem, TakeTick, Taken, Tell, TermItem,
-    TermReply, UnsuitableServer, WorkerBegins, WorkerEvent, WorkerStarts,
+    TermReply, UnsuitableServer, WhenFull, WorkerBegins, WorkerEvent, WorkerStarts,
 };
 use tenure_protocol::model::id::{
     DispatchId, Incarnation, JobKey, Nonce, PoolName, Revision, ScheduleName, Token, WorkerId,
@@ -44,6 +44,14 @@ async fn pool(client: &Client, name: &str) -> (Store, Incarnation) {
     (store, inc)
 }
 
+/// A server with a pool `p`, and a client of both.
+async fn served() -> (RedisServer, Client, Store, Incarnation) {
+    let server = RedisServer::start().unwrap();
+    let client = client(&server);
+    let (store, inc) = pool(&client, "p").await;
+    (server, client, store, inc)
+}
+
 async fn join(store: &Store, inc: Incarnation) -> WorkerId {
     join_as(store, inc, "nonce").await
 }
@@ -69,6 +77,7 @@ async fn dispatch(store: &Store, inc: Incarnation, name: &str) -> DispatchId {
         hash: String::new(),
         payload: Bytes::from_static(b"\x00payload"),
         worker: None,
+        awaited: true,
     };
     assert_eq!(
         store.run(inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] }).await.unwrap(),
@@ -87,11 +96,37 @@ async fn clients(client: &Client) -> String {
     redis::from_redis_value(list).unwrap()
 }
 
+/// The look costs the server more than the rest of its description.
+#[tokio::test]
+async fn a_renewal_looks_at_the_memory_only_if_it_shall() {
+    let (server, _client, store, inc) = served().await;
+    let mut redis = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut monitor = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    redis::cmd("MONITOR").exec(&mut monitor).unwrap();
+    let mut told = Vec::new();
+    for (policy, looks_at_memory) in [("noeviction", true), ("allkeys-lru", false), ("allkeys-lru", true)] {
+        redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg(policy).exec(&mut redis).unwrap();
+        told.push(store.run(inc, &Renew { looks_at_memory, ..renew(&[]) }).await.unwrap().when_full);
+    }
+    let evicts = WhenFull::Evicts("allkeys-lru".into());
+    assert_eq!(told, [WhenFull::Refuses, WhenFull::Unknown, evicts]);
+    redis::cmd("ECHO").arg("no more").exec(&mut redis).unwrap();
+    let mut asked = Vec::new();
+    loop {
+        let line: String = redis::from_redis_value(monitor.recv_response().unwrap()).unwrap();
+        match line.split_once(" lua] \"INFO\" ") {
+            Some((_, sections)) => asked.push(sections.to_owned()),
+            None if line.contains("no more") => break,
+            None => {}
+        }
+    }
+    let [all, few] = [r#""server" "replication" "memory""#, r#""server" "replication""#];
+    assert_eq!(asked, [all, few, all]);
+}
+
 #[tokio::test]
 async fn a_job_lives_from_dispatch_to_the_tombstone() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     let worker = join(&store, inc).await;
     let renewal =
         store.run(inc, &Renew { node: Some(node("n1")), ..renew(&[worker, WorkerId(1)]) }).await.unwrap();
@@ -119,17 +154,20 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
         .await
         .unwrap();
     let (_, entry, event) = came.workers.remove(0);
-    let WorkerEvent::Start { token, keys: assigned } = event else { panic!("{event:?}") };
-    assert_eq!(assigned, std::slice::from_ref(&job));
+    let WorkerEvent::Grant(Granted { token, jobs: granted, .. }) = event else { panic!("{event:?}") };
+    assert_eq!(granted.iter().map(|of| &of.key).collect::<Vec<_>>(), [&job]);
     let begun = store.begin_one(inc, worker, &[entry], &[(job.clone(), token)]).await.unwrap();
-    let BeginReply::Begun { record, waiting: false, payload, checkpoint: None } = &begun[0] else {
+    let BeginReply::Begun(BegunJob { record, waiting: false, payload, checkpoint: None }) = &begun[0] else {
         panic!("{begun:?}")
     };
     assert_eq!((&record.id, &**payload), (&id, &b"\x00payload"[..]));
-    assert_eq!(store.read(&ReadOldest { worker }).await.unwrap(), None);
+    assert_eq!(store.oldest(worker).await, None);
     let item = StartedItem { key: job.clone(), token, tell: Some(node("n1")) };
     assert_eq!(
-        store.run(inc, &Started { starts: vec![WorkerStarts { worker, items: vec![item] }] }).await.unwrap(),
+        store
+            .run(inc, &Started { starts: vec![WorkerStarts { worker, finished: vec![], items: vec![item] }] })
+            .await
+            .unwrap(),
         [true]
     );
     cursors.node = came.outcomes[0].0;
@@ -191,9 +229,7 @@ async fn a_job_lives_from_dispatch_to_the_tombstone() {
 
 #[tokio::test]
 async fn a_renewal_notices_that_its_server_was_promoted_again() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     let lease = store.apart();
     let first = lease.run(inc, &renew(&[])).await.unwrap().run_id;
     for replica_of in [["127.0.0.1", "1"], ["NO", "ONE"]] {
@@ -272,9 +308,7 @@ async fn the_connections_of_a_node_say_whose_they_are() {
 
 #[tokio::test]
 async fn a_lost_group_is_told_and_restored() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     dispatch(&store, inc, "a").await;
     assert_eq!(
         store.read(&ReadPool { consumer: node("n1"), max: 8, block: LONG }).await.unwrap().unwrap().len(),
@@ -308,9 +342,7 @@ async fn a_lost_group_is_told_and_restored() {
 
 #[tokio::test]
 async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     store.run(inc, &Renew { node: Some(node("n1")), ..renew(&[]) }).await.unwrap();
     let mut cursors = Cursors::default();
     let opened = store
@@ -337,9 +369,7 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
 
 #[tokio::test]
 async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     let (worker, damaged) = (join(&store, inc).await, join_as(&store, inc, "another").await);
     dispatch(&store, inc, "a").await;
     let ring = store.run(inc, &renew(&[])).await.unwrap().members;
@@ -354,14 +384,12 @@ async fn a_stream_that_is_damaged_fails_no_other_workers_begins() {
         WorkerBegins { worker, finished: vec![], jobs: vec![(key("a"), token)] },
     ];
     let answers = store.run(inc, &Begin { begins }).await.unwrap();
-    assert!(matches!(&answers[..], [Ok(_), Ok(begun)] if matches!(begun[..], [BeginReply::Begun { .. }])));
+    assert!(matches!(&answers[..], [Ok(_), Ok(begun)] if matches!(begun[..], [BeginReply::Begun(_)])));
 }
 
 #[tokio::test]
 async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     let workers = [join(&store, inc).await, join_as(&store, inc, "another").await];
     let mut starts = Vec::new();
     for (worker, (name, dispatcher)) in workers.into_iter().zip([("a", "damaged"), ("b", "n1")]) {
@@ -381,7 +409,7 @@ async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
             .token;
         store.begin_one(inc, worker, &[], &[(key(name), token)]).await.unwrap();
         let items = vec![StartedItem { key: key(name), token, tell: Some(node(dispatcher)) }];
-        starts.push(WorkerStarts { worker, items });
+        starts.push(WorkerStarts { worker, finished: vec![], items });
     }
     client.commands().command(cmd("SET").arg("tenure:{p}:node:damaged").arg("x")).await.unwrap();
     assert_eq!(store.run(inc, &Started { starts }).await.unwrap(), [true, true]);
@@ -389,9 +417,7 @@ async fn a_nodes_stream_that_is_damaged_hinders_no_note_of_a_start() {
 
 #[tokio::test]
 async fn flushed_scripts_are_reloaded_and_strange_data_is_an_error() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     client.commands().command(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
     dispatch(&store, inc, "a").await;
 
@@ -411,9 +437,7 @@ async fn flushed_scripts_are_reloaded_and_strange_data_is_an_error() {
 
 #[tokio::test]
 async fn a_full_server_refuses_new_work_and_lets_work_end() {
-    let server = RedisServer::start().unwrap();
-    let client = client(&server);
-    let (store, inc) = pool(&client, "p").await;
+    let (_server, client, store, inc) = served().await;
     let worker = join(&store, inc).await;
     let id = dispatch(&store, inc, "a").await;
     let schedule = ScheduleKey { kind: ScheduleKind::Plan, name: ScheduleName::new("p").unwrap() };
@@ -431,6 +455,7 @@ async fn a_full_server_refuses_new_work_and_lets_work_end() {
         hash: String::new(),
         payload: Bytes::new(),
         worker: None,
+        awaited: true,
     };
     let full = store.run(inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] }).await;
     assert!(matches!(full, Err(StoreError::NotExecuted(_))), "{full:?}");
@@ -512,6 +537,7 @@ async fn the_dump_shows_every_key() {
         hash: "h".into(),
         payload: Bytes::new(),
         worker: None,
+        awaited: true,
     };
     store.run(inc, &Dispatch { by: Placing::Ring(Revision(0)), items: vec![item] }).await.unwrap();
     store.read(&ReadPool { consumer: node("n1"), max: 1, block: LONG }).await.unwrap();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tenure_pool::store::{
     Cursors, DispatchReply, ReadNode, Release, ReleaseItem, ReleaseMode, ReleaseReply, Renew, ShutDown,
-    ShutdownMode, StopReply, Sweep,
+    ShutdownMode, StopReply,
 };
-use tenure_protocol::model::id::Token;
+use tenure_protocol::model::id::{Token, WorkerId};
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::model::settings::Settings;
 
@@ -40,9 +40,7 @@ const MODES: [ReleaseMode; 5] = [
     ReleaseMode::Fail,
 ];
 
-async fn a_handed_off_job_starts_anew(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_handed_off_job_starts_anew(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Refuse).await;
     lab.run_again("k", worker).await;
@@ -56,9 +54,7 @@ async fn a_handed_off_job_starts_anew(kind: Kind) {
     assert_eq!(lab.starts().await[0].1, [(key("k"), 0)]);
 }
 
-async fn a_job_handed_back_before_its_begin_keeps_its_attempts(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_handed_back_before_its_begin_keeps_its_attempts(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Fail).await;
     for mode in [ReleaseMode::HandOff, ReleaseMode::GiveBack] {
@@ -69,8 +65,7 @@ async fn a_job_handed_back_before_its_begin_keeps_its_attempts(kind: Kind) {
 }
 
 async fn a_job_given_back_after_its_begin_loses_that_attempt_only(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 3, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 3, ..Settings::default() }).await;
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Fail).await;
     lab.run_again("k", worker).await;
@@ -85,9 +80,7 @@ async fn a_job_given_back_after_its_begin_loses_that_attempt_only(kind: Kind) {
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Parked);
 }
 
-async fn a_refused_job_gets_its_attempt_back(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_refused_job_gets_its_attempt_back(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Refuse).await, ReleaseReply::Queued);
     let record = lab.record("k").await.unwrap();
@@ -95,9 +88,7 @@ async fn a_refused_job_gets_its_attempt_back(kind: Kind) {
     assert_eq!(lab.starts().await[0].1, [(key("k"), 1)], "the event carries the strikes");
 }
 
-async fn a_refusal_before_the_begin_costs_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_refusal_before_the_begin_costs_nothing(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Fail).await;
     lab.route("k", worker).await;
@@ -106,9 +97,7 @@ async fn a_refusal_before_the_begin_costs_nothing(kind: Kind) {
     assert_eq!((record.attempts, record.strikes), (1, 1));
 }
 
-async fn a_failed_job_keeps_its_attempts(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_failed_job_keeps_its_attempts(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     for attempts in 1..4 {
         assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
@@ -117,9 +106,7 @@ async fn a_failed_job_keeps_its_attempts(kind: Kind) {
     }
 }
 
-async fn a_long_run_counts_as_healthy(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_long_run_counts_as_healthy(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     for _ in 0..3 {
         lab.release("k", worker, ReleaseMode::Fail).await;
@@ -139,8 +126,7 @@ async fn a_long_run_counts_as_healthy(kind: Kind) {
 }
 
 async fn too_many_failures_park_a_job(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
@@ -170,8 +156,7 @@ async fn too_many_failures_park_a_job(kind: Kind) {
 }
 
 async fn a_parked_jobs_error_is_kept_short(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     let token = lab.run("k", "node1.g", worker).await;
     let item = ReleaseItem { result: "ü".repeat(1_000), ..release("k", token, ReleaseMode::Fail) };
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Parked);
@@ -180,8 +165,7 @@ async fn a_parked_jobs_error_is_kept_short(kind: Kind) {
 }
 
 async fn healthy_moves_never_park(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     lab.run("k", "node1.g", worker).await;
     for _ in 0..6 {
         assert_eq!(lab.release("k", worker, ReleaseMode::HandOff).await, ReleaseReply::Queued);
@@ -189,9 +173,7 @@ async fn healthy_moves_never_park(kind: Kind) {
     }
 }
 
-async fn a_delayed_job_waits_for_the_sweeper(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_delayed_job_waits_for_the_sweeper(lab: Lab, worker: WorkerId) {
     for (name, delay, waits) in [("a", ms(700), 700), ("b", Duration::from_secs(3_600), 240_000)] {
         let token = lab.run(name, &format!("node1.{name}"), worker).await;
         let item = ReleaseItem { delay, ..release(name, token, ReleaseMode::Fail) };
@@ -199,14 +181,11 @@ async fn a_delayed_job_waits_for_the_sweeper(kind: Kind) {
         assert_eq!(lab.score("queue", name).await, Some(lab.backend.now() + waits));
     }
     assert!(lab.starts().await.is_empty());
-    lab.backend.advance(700).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(700).await;
     assert_eq!(lab.starts().await[0].1, [(key("a"), 0)]);
 }
 
-async fn a_batch_announces_its_jobs_in_one_event(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_batch_announces_its_jobs_in_one_event(lab: Lab, worker: WorkerId) {
     let names = ["a", "b", "c"];
     let mut items = Vec::new();
     for name in names {
@@ -220,9 +199,7 @@ async fn a_batch_announces_its_jobs_in_one_event(kind: Kind) {
     assert_eq!(starts, [[(key("a"), 0), (key("c"), 0)]]);
 }
 
-async fn only_the_owner_releases(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn only_the_owner_releases(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.dispatch("queued", "node1.q").await;
     let before = lab.backend.dump().await;
@@ -238,9 +215,7 @@ async fn only_the_owner_releases(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_release_may_be_repeated(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_release_may_be_repeated(lab: Lab, worker: WorkerId) {
     for (at, mode) in MODES.into_iter().enumerate() {
         let name = format!("k{at}");
         let token = lab.run(&name, &format!("node1.g{at}"), worker).await;
@@ -256,9 +231,7 @@ async fn a_release_may_be_repeated(kind: Kind) {
     }
 }
 
-async fn a_stopping_job_ends_whatever_the_mode(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stopping_job_ends_whatever_the_mode(lab: Lab, worker: WorkerId) {
     for (at, mode) in MODES.into_iter().enumerate() {
         let (name, id) = (format!("k{at}"), format!("node1.!own{at}"));
         lab.run(&name, &id, worker).await;
@@ -272,19 +245,14 @@ async fn a_stopping_job_ends_whatever_the_mode(kind: Kind) {
     }
 }
 
-async fn a_job_that_was_to_stop_leaves_nothing_to_the_sweeper(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
+async fn a_job_that_was_to_stop_leaves_nothing_to_the_sweeper(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
     assert!(lab.score("queue", "k").await.is_some());
     assert_eq!(lab.release("k", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
     assert_eq!(lab.score("queue", "k").await, None);
 }
 
-async fn a_stopping_pool_keeps_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stopping_pool_keeps_nothing(lab: Lab, worker: WorkerId) {
     let cases = [
         ("handed", ReleaseMode::HandOff, "", "shutdown"),
         ("back", ReleaseMode::GiveBack, "", "shutdown"),

@@ -3,6 +3,7 @@
 use tenure_pool::store::{
     ReleaseMode, ReleaseReply, Route, RouteReply, ShutDown, ShutdownMode, StopReply, Sweep,
 };
+use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::model::settings::Settings;
 
@@ -24,29 +25,25 @@ scenarios! {
     it_forgets_at_most_512_at_once_and_says_if_more_may_follow,
 }
 
-async fn a_lost_start_event_is_sent_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_lost_start_event_is_sent_again(lab: Lab) {
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
     lab.starts().await;
     lab.backend.advance(1_999).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 0);
+    assert_eq!(lab.sweep().await.count, 0);
     lab.backend.advance(1).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 2);
+    assert_eq!(lab.sweep().await.count, 2);
     assert_eq!(lab.score("queue", "a").await, Some(lab.backend.now() + 2_000));
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(jobs, [(key("a"), 0), (key("b"), 0)]);
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 0);
+    assert_eq!(lab.sweep().await.count, 0);
 }
 
-async fn an_assignment_that_nobody_began_is_taken_back(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn an_assignment_that_nobody_began_is_taken_back(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.g", worker).await;
     let token = lab.token("k").await;
     lab.backend.advance(5_000).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 1);
+    assert_eq!(lab.sweep().await.count, 1);
     let record = lab.record("k").await.unwrap();
     assert_eq!((record.state, record.owner, record.token), (JobState::Queued, None, token));
     assert_eq!((record.strikes, record.attempts, record.since), (1, 0, lab.backend.now()));
@@ -57,24 +54,21 @@ async fn an_assignment_that_nobody_began_is_taken_back(kind: Kind) {
 }
 
 async fn an_assignment_of_a_worn_job_parks_it(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Fail).await, ReleaseReply::Queued);
     lab.route("k", worker).await;
     let worn = lab.record("k").await.unwrap().to_string().replacen("|1|1|", "|2|1|", 1);
     lab.backend.write_record(&key("k"), worn.as_bytes()).await;
     assert_eq!(lab.record("k").await.unwrap().attempts, 2);
-    lab.backend.advance(5_000).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep_after(5_000).await;
     assert_eq!(swept.outcomes, [(id("node1.g"), "parked".to_owned())]);
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Parked);
     assert_eq!(lab.field("errors", "k").await.as_deref(), Some("not begun in time"));
     assert_eq!((swept.next_due, lab.score("queue", "k").await), (None, None));
 }
 
-async fn a_limit_is_kept(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_limit_is_kept(lab: Lab) {
     for name in ["a", "b", "c", "d", "e"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -84,39 +78,31 @@ async fn a_limit_is_kept(kind: Kind) {
     }
 }
 
-async fn it_says_when_the_next_job_is_due(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+async fn it_says_when_the_next_job_is_due(lab: Lab) {
+    let swept = lab.sweep().await;
     assert_eq!((swept.next_due, swept.next_in), (None, None));
     lab.dispatch("k", "node1.g").await;
-    lab.backend.advance(500).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep_after(500).await;
     assert_eq!((swept.next_due, swept.next_in), (Some(lab.backend.now() + 1_500), Some(ms(1_500))));
 }
 
-async fn a_clock_that_stepped_back_is_made_good(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_clock_that_stepped_back_is_made_good(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     lab.backend.set_clock(lab.backend.now() - 298_000).await;
-    assert_eq!(
-        lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count,
-        0,
-        "five minutes are believed"
-    );
+    assert_eq!(lab.sweep().await.count, 0, "five minutes are believed");
     lab.backend.set_clock(lab.backend.now() - 1).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 1);
+    assert_eq!(lab.sweep().await.count, 1);
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
 }
 
-async fn a_kick_starts_what_waits_for_a_worker(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_kick_starts_what_waits_for_a_worker(lab: Lab) {
     for name in ["waiting", "assigned", "fresh"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
     assert_eq!(lab.route_all(&["waiting"], None).await, [RouteReply::Waiting]);
     let worker = lab.worker().await;
     lab.route("assigned", worker).await;
-    assert_eq!(lab.step(&Sweep { limit: 10, kick: None }).await.unwrap().count, 0);
+    assert_eq!(lab.sweep().await.count, 0);
     let swept = lab.step(&Sweep { limit: 10, kick: Some(0) }).await.unwrap();
     assert_eq!(swept.count, 1, "it passes over the assigned one");
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
@@ -125,8 +111,7 @@ async fn a_kick_starts_what_waits_for_a_worker(kind: Kind) {
     assert_eq!(lab.score("queue", "waiting").await, Some(lab.backend.now() + 2_000));
 }
 
-async fn a_kick_is_not_spent_on_assigned_jobs(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_kick_is_not_spent_on_assigned_jobs(lab: Lab) {
     for name in ["a", "b", "waiting"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -147,25 +132,21 @@ async fn a_kick_with_long_settings_finds_nothing(kind: Kind) {
     assert_eq!(lab.step(&Sweep { limit: 10, kick: Some(0) }).await.unwrap().count, 0);
 }
 
-async fn a_full_stream_is_left_alone(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_full_stream_is_left_alone(lab: Lab) {
     for at in 0..4_097 {
         lab.dispatch(&format!("k{at}"), &format!("node1.g{at}")).await;
     }
     let worker = lab.worker().await;
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
-    lab.backend.advance(2_000).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep_after(2_000).await;
     assert_eq!((swept.backlog, swept.count, swept.dead), (true, 0, vec![worker]));
     let entries = vec![lab.starts().await[0].0];
     lab.step(&Route { ring: lab.revision().await, entries, jobs: Vec::new() }).await.unwrap();
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    let swept = lab.sweep().await;
     assert_eq!((swept.backlog, swept.count), (false, 10));
 }
 
-async fn a_stopping_pool_is_not_repaired(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stopping_pool_is_not_repaired(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
@@ -176,8 +157,7 @@ async fn a_stopping_pool_is_not_repaired(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn it_forgets_at_most_512_at_once_and_says_if_more_may_follow(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn it_forgets_at_most_512_at_once_and_says_if_more_may_follow(lab: Lab) {
     for chunk in 0..6 {
         let ids: Vec<_> =
             (0..100).map(|at| (format!("k{chunk}-{at}"), format!("node1.g{chunk}-{at}"))).collect();
@@ -193,7 +173,7 @@ async fn it_forgets_at_most_512_at_once_and_says_if_more_may_follow(kind: Kind) 
     lab.backend.advance(30_000).await;
     for (left, forgets_more) in [(600, true), (88, false), (0, false)] {
         assert_eq!(remembered().await, left);
-        let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+        let swept = lab.sweep().await;
         assert_eq!(swept.forgets_more, forgets_more);
     }
 }

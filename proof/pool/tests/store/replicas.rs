@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_pool::store::{CleanUp, ReadPool, ShutDown, ShutdownMode};
-use tenure_protocol::model::id::Revision;
+use tenure_protocol::model::id::{Revision, WorkerId};
 use tenure_protocol::model::member::{MemberState, Members};
 use tenure_protocol::model::settings::StoredSettings;
 use tokio::sync::watch::Receiver;
@@ -36,8 +36,7 @@ async fn settings(
     found.expect("the replica does not follow").unwrap().clone()
 }
 
-async fn members_are_followed(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn members_are_followed(lab: Lab) {
     let mut watch = lab.store().members();
     let seat = lab.join().await;
     let seen = members(&mut watch, |members| !members.entries.is_empty()).await;
@@ -55,8 +54,7 @@ async fn members_are_followed(kind: Kind) {
     assert_eq!(seen.entries.keys().collect::<Vec<_>>(), [&standby]);
 }
 
-async fn settings_are_followed(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn settings_are_followed(lab: Lab) {
     let mut watch = lab.store().settings();
     let seen = settings(&mut watch, |settings| settings.incarnation == Some(lab.inc)).await;
     let fields: Vec<_> = seen.fields.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
@@ -68,8 +66,7 @@ async fn settings_are_followed(kind: Kind) {
     assert_eq!((seen.flag(), seen.revision), (flag, Revision(2)));
 }
 
-async fn an_incarnation_is_followed(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn an_incarnation_is_followed(mut lab: Lab) {
     let seat = lab.join().await;
     let (mut watch, mut stored) = (lab.store().members(), lab.store().settings());
     lab.recover().await;
@@ -79,9 +76,7 @@ async fn an_incarnation_is_followed(kind: Kind) {
     settings(&mut stored, |settings| settings.incarnation == Some(inc)).await;
 }
 
-async fn a_closed_pool_has_no_members(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_closed_pool_has_no_members(lab: Lab, worker: WorkerId) {
     let mut watch = lab.store().members();
     members(&mut watch, |members| members.entries.contains_key(&worker)).await;
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
@@ -91,8 +86,7 @@ async fn a_closed_pool_has_no_members(kind: Kind) {
     assert!(seen.entries.is_empty());
 }
 
-async fn a_hint_makes_a_replica_look(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_hint_makes_a_replica_look(lab: Lab) {
     let mut watch = lab.store().members();
     let inc = lab.inc;
     members(&mut watch, |members| members.incarnation == Some(inc)).await;

@@ -4,10 +4,10 @@ use tenure_pool::store::{
     ClaimPool, Cursors, NodeEvents, ReadNode, Refusal, ReleaseMode, Route, RouteReply, ShutDown,
     ShutdownMode, WorkerEvent,
 };
-use tenure_protocol::model::id::Revision;
+use tenure_protocol::model::id::{Revision, WorkerId};
 use tenure_protocol::model::record::JobState;
 
-use super::lab::{Kind, Lab, key, ms, node};
+use super::lab::{Lab, key, ms, node};
 
 scenarios! {
     a_routed_job_is_assigned_and_its_worker_told,
@@ -28,9 +28,7 @@ async fn events(lab: &Lab, workers: &[tenure_protocol::model::id::WorkerId]) -> 
     lab.read(&ReadNode { node: node("node1"), cursors, max: 100, block: ms(0) }).await.unwrap()
 }
 
-async fn a_routed_job_is_assigned_and_its_worker_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_routed_job_is_assigned_and_its_worker_told(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     lab.backend.advance(10).await;
     assert_eq!(lab.route("k", worker).await, RouteReply::Routed);
@@ -44,9 +42,7 @@ async fn a_routed_job_is_assigned_and_its_worker_told(kind: Kind) {
     assert_eq!(told.into_iter().map(|(to, _, event)| (to, event)).collect::<Vec<_>>(), [(worker, start)]);
 }
 
-async fn one_call_mints_one_token(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn one_call_mints_one_token(lab: Lab, first: WorkerId, second: WorkerId) {
     let names = ["a", "b", "c"];
     let items: Vec<_> = names.iter().map(|name| lab.item(name, &format!("node1.{name}"))).collect();
     lab.dispatch_all(&items).await;
@@ -62,9 +58,7 @@ async fn one_call_mints_one_token(kind: Kind) {
     assert_eq!(told, [(first, start(&["a", "c"])), (second, start(&["b"]))]);
 }
 
-async fn tokens_of_a_key_rise(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn tokens_of_a_key_rise(lab: Lab, worker: WorkerId) {
     let mut last = lab.run("k", "node1.g", worker).await;
     for mode in [ReleaseMode::HandOff, ReleaseMode::Refuse, ReleaseMode::Fail] {
         lab.release("k", worker, mode).await;
@@ -76,9 +70,7 @@ async fn tokens_of_a_key_rise(kind: Kind) {
     assert!(last.0 > worker.0, "worker ids come from the same counter");
 }
 
-async fn a_job_is_assigned_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_job_is_assigned_once(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     let jobs = vec![(key("k"), Some(worker)), (key("k"), Some(other))];
     let replies = lab
@@ -95,17 +87,14 @@ async fn a_job_is_assigned_once(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().owner, Some(worker));
 }
 
-async fn without_a_worker_a_job_waits(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn without_a_worker_a_job_waits(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.route_all(&["k"], None).await, [RouteReply::Waiting]);
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 30_000));
     assert_eq!(lab.record("k").await.unwrap().state, JobState::Queued);
 }
 
-async fn a_stale_ring_assigns_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stale_ring_assigns_nothing(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     let entries = vec![lab.starts().await[0].0];
     let current = lab.revision().await;
@@ -115,9 +104,7 @@ async fn a_stale_ring_assigns_nothing(kind: Kind) {
     assert_eq!(refusal, Refusal::StaleRing(current));
 }
 
-async fn a_closing_pool_still_routes(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_closing_pool_still_routes(lab: Lab, worker: WorkerId) {
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
@@ -135,9 +122,7 @@ async fn a_closing_pool_still_routes(kind: Kind) {
     assert_eq!(refusal, Refusal::ShuttingDown);
 }
 
-async fn entries_are_acknowledged_whole(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn entries_are_acknowledged_whole(lab: Lab, worker: WorkerId) {
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
     let entries: Vec<_> = lab.starts().await.into_iter().map(|(entry, _)| entry).collect();

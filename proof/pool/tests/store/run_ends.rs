@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
     Attest, AttestReply, DispatchReply, LaterPayload, LookUp, OpenNormal, ReadPayload, ReleaseItem,
-    ReleaseMode, ReleaseReply, StopReply, Sweep, Update,
+    ReleaseMode, ReleaseReply, StopReply, Update,
 };
 use tenure_protocol::model::id::{Token, WorkerId};
 use tenure_protocol::model::record::{Begun, JobState};
@@ -132,8 +132,7 @@ async fn a_later_run_outlives_the_release_of_an_earlier_one(kind: Kind) {
 
 async fn a_later_run_of_a_job_without_a_record_goes_on(kind: Kind) {
     for name in ["k", "!own"] {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         lab.recover().await;
         let token = after(Token(worker.0), 5);
         assert_eq!(lab.says(worker, name, token, ended()).await, AttestReply::Ended);
@@ -143,9 +142,7 @@ async fn a_later_run_of_a_job_without_a_record_goes_on(kind: Kind) {
     }
 }
 
-async fn the_end_of_a_run_ends_that_and_earlier_ones(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_end_of_a_run_ends_that_and_earlier_ones(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let token = after(Token(worker.0), 5);
     for (name, run) in [("a", token), ("b", Token(token.0 - 1))] {
@@ -158,9 +155,7 @@ async fn the_end_of_a_run_ends_that_and_earlier_ones(kind: Kind) {
     }
 }
 
-async fn the_latest_end_of_a_run_counts(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_latest_end_of_a_run_counts(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let token = after(Token(worker.0), 5);
     for by in [1, 3, 2] {
@@ -171,11 +166,8 @@ async fn the_latest_end_of_a_run_counts(kind: Kind) {
     assert_eq!(lab.runs(worker, "k", after(token, 4)).await, AttestReply::Kept);
 }
 
-async fn an_end_whatever_the_run_ends_later_ones(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("stops", "node1.stops", worker).await;
-    lab.stop("stops", "node1.stops", Some(worker)).await;
+async fn an_end_whatever_the_run_ends_later_ones(mut lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("stops", "node1.stops", worker).await;
     let stopped = lab.token("stops").await;
     // It has ended before the loss, and the data know that.
     lab.run("known", "node1.known", worker).await;
@@ -197,9 +189,7 @@ async fn an_end_whatever_the_run_ends_later_ones(kind: Kind) {
     }
 }
 
-async fn a_release_that_is_sure_ends_later_runs(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_release_that_is_sure_ends_later_runs(mut lab: Lab, worker: WorkerId) {
     for name in ["before", "whatever", "stops"] {
         lab.run(name, &format!("node1.{name}"), worker).await;
     }
@@ -218,9 +208,7 @@ async fn a_release_that_is_sure_ends_later_runs(kind: Kind) {
     }
 }
 
-async fn the_end_of_a_run_spares_what_a_later_one_gave_up(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn the_end_of_a_run_spares_what_a_later_one_gave_up(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let (token, later) = lab.lose_the_later_run("k", first, second).await;
     assert_eq!(lab.runs(second, "k", later).await, AttestReply::Kept);
     assert_eq!(lab.release("k", second, ReleaseMode::HandOff).await, ReleaseReply::Queued);
@@ -231,9 +219,7 @@ async fn the_end_of_a_run_spares_what_a_later_one_gave_up(kind: Kind) {
     assert_eq!((record.state, record.why().map(|why| why.cause)), (JobState::Queued, Some(Cause::Moved)));
 }
 
-async fn a_stop_waits_for_later_runs_and_sticks(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stop_waits_for_later_runs_and_sticks(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let token = after(Token(worker.0), 5);
     assert_eq!(lab.says(worker, "k", token, ended()).await, AttestReply::Ended);
@@ -247,8 +233,8 @@ async fn a_stop_waits_for_later_runs_and_sticks(kind: Kind) {
 }
 
 async fn the_end_of_a_run_says_nothing_of_another_use_of_its_id(kind: Kind) {
-    let mut lab = Lab::with(kind, Settings { outcome_retention: ms(30_000), ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (mut lab, worker) =
+        Lab::with_worker(kind, Settings { outcome_retention: ms(30_000), ..Settings::default() }).await;
     let token = lab.run("!x", "node1.!x", worker).await;
     lab.started("!x", worker).await;
     lab.backend.advance(29_000).await;
@@ -257,8 +243,7 @@ async fn the_end_of_a_run_says_nothing_of_another_use_of_its_id(kind: Kind) {
     lab.attend(worker).await;
     assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
     // The outcome is forgotten, and the id is used again.
-    lab.backend.advance(2_000).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(2_000).await;
     let used = lab.backend.now();
     let again = lab.run("!x", "node2.!x", worker).await;
     lab.stop("!x", "node2.!x", Some(worker)).await;
@@ -268,9 +253,7 @@ async fn the_end_of_a_run_says_nothing_of_another_use_of_its_id(kind: Kind) {
     assert_eq!(lab.attest(worker, said).await, AttestReply::MustStop);
 }
 
-async fn the_end_of_a_run_is_known_from_every_node(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_end_of_a_run_is_known_from_every_node(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let token = after(Token(worker.0), 5);
     assert_eq!(lab.says(worker, "!own", token, ended()).await, AttestReply::Ended);
@@ -279,9 +262,7 @@ async fn the_end_of_a_run_is_known_from_every_node(kind: Kind) {
     assert_eq!(lab.lookup("!own", "node2.!own").await.outcome, None);
 }
 
-async fn the_end_of_a_run_is_forgotten_with_its_dispatch(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_end_of_a_run_is_forgotten_with_its_dispatch(mut lab: Lab, worker: WorkerId) {
     lab.run("released", "node1.released", worker).await;
     lab.recover().await;
     let token = lab.token("released").await;
@@ -297,11 +278,9 @@ async fn the_end_of_a_run_is_forgotten_with_its_dispatch(kind: Kind) {
     }
     lab.attend(worker).await;
     assert_eq!(lab.step(&OpenNormal).await.unwrap(), None);
-    lab.backend.advance(29_999).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(29_999).await;
     assert!(lab.field("outcomes", "#node1.said").await.is_some());
-    lab.backend.advance(1).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(1).await;
     let dump = lab.backend.dump().await;
     assert_eq!((dump.get("outcomes"), dump.get("ended")), (None, None));
     assert!(

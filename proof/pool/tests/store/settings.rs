@@ -3,7 +3,7 @@
 use tenure_pool::store::{ChangeSettings, Join, Refusal, SettingChange};
 use tenure_protocol::model::id::Revision;
 
-use super::lab::{Kind, Lab};
+use super::lab::Lab;
 
 scenarios! {
     settings_change_together_and_every_replica_hears_of_it,
@@ -23,8 +23,7 @@ async fn changed(lab: &Lab, changes: &[SettingChange]) -> Revision {
     lab.step(&ChangeSettings { changes: changes.to_vec() }).await.unwrap()
 }
 
-async fn settings_change_together_and_every_replica_hears_of_it(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn settings_change_together_and_every_replica_hears_of_it(lab: Lab) {
     let mut replica = lab.store().settings();
     let revision = changed(&lab, &[change("strikes", "3", "5"), change("notify_cap", "64", "7")]).await;
     let seen = replica.wait_for(|settings| settings.revision >= revision).await.unwrap().clone();
@@ -33,8 +32,7 @@ async fn settings_change_together_and_every_replica_hears_of_it(kind: Kind) {
     assert_eq!(lab.field("settings", "max_queued").await.as_deref(), Some("10000"));
 }
 
-async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_change_that_is_sent_again_changes_nothing(lab: Lab) {
     let changes = [change("max_queued", "10000", "2"), change("of_a_later_version", "", "1")];
     let revision = changed(&lab, &changes).await;
     let before = lab.backend.dump().await;
@@ -43,16 +41,14 @@ async fn a_change_that_is_sent_again_changes_nothing(kind: Kind) {
     assert_eq!(lab.field("settings", "of_a_later_version").await.as_deref(), Some("1"));
 }
 
-async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_change_from_a_value_that_is_not_stored_is_refused_whole(lab: Lab) {
     let changes = vec![change("strikes", "3", "5"), change("max_queued", "9", "10")];
     let refusal = lab.refused(lab.step(&ChangeSettings { changes })).await;
     let (name, theirs, ours) = ("max_queued".into(), "10000".into(), "9".into());
     assert_eq!(refusal, Refusal::Setting { name, theirs, ours });
 }
 
-async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn what_a_pool_keeps_for_its_life_is_refused(lab: Lab) {
     let no_number = ["many", "", "-1", "0", "00"].map(|to| change("strikes", "3", to));
     let fixed = ["protocol", "worker_ttl", "hash_keys", "shard", "shutdown", "no name", ""]
         .map(|name| change(name, "", "1"));
@@ -66,8 +62,7 @@ async fn what_a_pool_keeps_for_its_life_is_refused(kind: Kind) {
     assert_eq!(lab.refused(lab.step(&ChangeSettings { changes: Vec::new() })).await, Refusal::BadArgument);
 }
 
-async fn a_join_needs_the_changed_settings(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_join_needs_the_changed_settings(mut lab: Lab) {
     changed(&lab, &[change("strikes", "3", "5")]).await;
     let request = lab.request();
     let refusal = lab.refused(lab.step(&Join { request: Box::new(request) })).await;
@@ -77,15 +72,13 @@ async fn a_join_needs_the_changed_settings(kind: Kind) {
     lab.join().await;
 }
 
-async fn a_recovering_pool_takes_changes_too(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn a_recovering_pool_takes_changes_too(mut lab: Lab) {
     lab.recover().await;
     changed(&lab, &[change("strikes", "3", "5")]).await;
     assert_eq!(lab.field("settings", "strikes").await.as_deref(), Some("5"));
 }
 
-async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_outcome_is_kept_while_its_dispatch_may_be_handed_in_again(lab: Lab) {
     let (shorter, longer) =
         (change("outcome_retention", "600000", "100000"), change("max_dispatch_deadline", "30000", "200000"));
     // Each alone fits the value that it was made from. Together they do not, so the second is refused.

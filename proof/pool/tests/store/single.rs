@@ -1,12 +1,17 @@
 //! Steps for one worker, whose answer is the one that this worker gets.
 
+use std::time::Duration;
+
 use tenure_pool::store::{
-    Begin, BeginReply, Drain, EntryId, Expire, Expired, Refusal, Result, Store, StoreError, WorkerBegins,
+    Begin, BeginReply, Cursors, Drain, EntryId, Expire, Expired, ReadNode, Refusal, Result, Store,
+    StoreError, WorkerBegins,
 };
-use tenure_protocol::model::id::{Incarnation, JobKey, Token, WorkerId};
+use tenure_protocol::model::id::{Incarnation, JobKey, NodeName, Token, WorkerId};
 use tenure_protocol::model::member::Member;
 
 pub(crate) trait Single {
+    /// The oldest entry of a worker's stream.
+    async fn oldest(&self, worker: WorkerId) -> Option<EntryId>;
     /// Drains a member. One that is none is refused.
     async fn drain_one(&self, inc: Incarnation, worker: WorkerId) -> Result<Member>;
     /// Ends a worker.
@@ -22,6 +27,13 @@ pub(crate) trait Single {
 }
 
 impl Single for Store {
+    async fn oldest(&self, worker: WorkerId) -> Option<EntryId> {
+        let cursors = Cursors { workers: [(worker, EntryId::MIN)].into(), ..Cursors::default() };
+        let nobody = NodeName::new("nobody").ok()?;
+        let read = self.read(&ReadNode { node: nobody, cursors, max: 1, block: Duration::ZERO }).await;
+        Some(read.ok()?.workers.first()?.1)
+    }
+
     async fn drain_one(&self, inc: Incarnation, worker: WorkerId) -> Result<Member> {
         let drained = self.run(inc, &Drain { workers: vec![worker] }).await?.remove(0);
         drained.ok_or(StoreError::Refused(Refusal::Fenced))

@@ -69,8 +69,7 @@ async fn told(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
     events.into_iter().map(|(_, _, event)| event).collect()
 }
 
-async fn a_job_that_is_not_there_is_accepted_with_its_first(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_job_that_is_not_there_is_accepted_with_its_first(lab: Lab) {
     assert_eq!(send_one(&lab, item(&lab, "k", "node1.a", None, "one")).await, Accepted);
     let (record, now) = (lab.record("k").await.unwrap(), lab.backend.now());
     assert_eq!((record.state, record.owner, record.created), (JobState::Queued, None, now));
@@ -83,9 +82,7 @@ async fn a_job_that_is_not_there_is_accepted_with_its_first(kind: Kind) {
     assert_eq!(lab.queued().await, 0);
 }
 
-async fn a_started_job_with_a_worker_is_assigned_at_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_started_job_with_a_worker_is_assigned_at_once(lab: Lab, worker: WorkerId) {
     let mut item = item(&lab, "k", "node1.a", Some(worker), "one");
     item.start.worker = Some(worker);
     assert_eq!(send_one(&lab, item).await, Accepted);
@@ -98,9 +95,7 @@ async fn a_started_job_with_a_worker_is_assigned_at_once(kind: Kind) {
     assert_eq!(taken(&lab, "k", worker).await, ["one"]);
 }
 
-async fn a_started_job_of_another_ring_is_left_to_the_routers(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_started_job_of_another_ring_is_left_to_the_routers(lab: Lab, worker: WorkerId) {
     let mut item = item(&lab, "k", "node1.a", None, "one");
     item.start.worker = Some(worker);
     let before = Revision(lab.revision().await.0 - 1);
@@ -110,9 +105,7 @@ async fn a_started_job_of_another_ring_is_left_to_the_routers(kind: Kind) {
     assert!(told(&lab, worker).await.is_empty());
 }
 
-async fn a_job_that_is_there_is_notified_and_not_started(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_is_there_is_notified_and_not_started(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     let before = lab.record("k").await;
     for (id, body) in [("node1.a", "one"), ("node1.b", "two")] {
@@ -125,9 +118,7 @@ async fn a_job_that_is_there_is_notified_and_not_started(kind: Kind) {
     assert_eq!(lab.queued().await, 0);
 }
 
-async fn a_wrong_guess_neither_keeps_nor_starts(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_wrong_guess_neither_keeps_nor_starts(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     for guess in [None, Some(other)] {
         let mut item = item(&lab, "k", "node1.a", guess, "one");
@@ -136,9 +127,7 @@ async fn a_wrong_guess_neither_keeps_nor_starts(kind: Kind) {
     }
 }
 
-async fn a_start_sent_again_starts_and_keeps_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_start_sent_again_starts_and_keeps_once(lab: Lab, worker: WorkerId) {
     let first = item(&lab, "k", "node1.a", None, "one");
     assert_eq!(send_one(&lab, first.clone()).await, Accepted);
     assert_eq!(changes_nothing(&lab, first.clone()).await, Accepted);
@@ -149,9 +138,7 @@ async fn a_start_sent_again_starts_and_keeps_once(kind: Kind) {
     assert_eq!(changes_nothing(&lab, first).await, Accepted, "it stops, and was started with this");
 }
 
-async fn a_start_sent_again_after_the_end_starts_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_start_sent_again_after_the_end_starts_nothing(lab: Lab, worker: WorkerId) {
     let first = item(&lab, "k", "node1.a", None, "one");
     assert_eq!(send_one(&lab, first.clone()).await, Accepted);
     lab.run_again("k", worker).await;
@@ -160,17 +147,12 @@ async fn a_start_sent_again_after_the_end_starts_nothing(kind: Kind) {
     assert_eq!(send_one(&lab, item(&lab, "k", "node1.b", None, "two")).await, Accepted, "another start");
 }
 
-async fn a_stopping_job_is_neither_notified_nor_started(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.k", worker).await;
-    lab.stop("k", "node1.k", Some(worker)).await;
+async fn a_stopping_job_is_neither_notified_nor_started(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.k", worker).await;
     assert_eq!(changes_nothing(&lab, item(&lab, "k", "node1.a", Some(worker), "one")).await, Stopping);
 }
 
-async fn a_parked_job_keeps_what_would_start_it(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_parked_job_keeps_what_would_start_it(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     assert_eq!(lab.release("k", worker, ReleaseMode::Park).await, ReleaseReply::Parked);
     assert_eq!(send_one(&lab, item(&lab, "k", "node1.a", None, "one")).await, Kept);
@@ -194,8 +176,7 @@ async fn the_bounds_hold_for_started_jobs(kind: Kind) {
     assert_eq!(send_one(&lab, item(&lab, "a", "node1.d", None, "more")).await, Kept, "it is there");
 }
 
-async fn a_start_comes_in_its_time_or_not_at_all(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_start_comes_in_its_time_or_not_at_all(lab: Lab) {
     let latest = lab.settings.max_dispatch_deadline.as_millis() as u64;
     let at = |not_after| {
         let item = item(&lab, "k", "node1.a", None, "one");
@@ -208,25 +189,21 @@ async fn a_start_comes_in_its_time_or_not_at_all(kind: Kind) {
     assert_eq!(send_one(&lab, at(now + latest)).await, Accepted);
 }
 
-async fn a_closing_pool_starts_nothing_and_notifies(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_closing_pool_starts_nothing_and_notifies(lab: Lab) {
     lab.dispatch("there", "node1.g").await;
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(9_000)) }).await.unwrap();
     assert_eq!(changes_nothing(&lab, item(&lab, "new", "node1.n", None, "one")).await, ShuttingDown);
     assert_eq!(send_one(&lab, item(&lab, "there", "node1.t", None, "one")).await, Kept);
 }
 
-async fn phase_r_notifies_what_is_there_and_starts_nothing(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn phase_r_notifies_what_is_there_and_starts_nothing(mut lab: Lab) {
     assert_eq!(lab.dispatch("there", "node1.g").await, DispatchReply::Accepted);
     lab.recover().await;
     assert_eq!(changes_nothing(&lab, item(&lab, "new", "node1.n", None, "one")).await, Recovering);
     assert_eq!(send_one(&lab, item(&lab, "there", "node1.t", None, "one")).await, Kept);
 }
 
-async fn several_for_one_key_start_it_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn several_for_one_key_start_it_once(lab: Lab, worker: WorkerId) {
     let mut items = ["a", "b", "c"].map(|id| item(&lab, "k", &format!("node1.{id}"), None, id));
     items[0].start.worker = Some(worker);
     items[2].start = items[0].start.clone();

@@ -36,8 +36,7 @@ impl Lab {
     }
 }
 
-async fn a_node_says_the_last_thing_that_it_said(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_node_says_the_last_thing_that_it_said(lab: Lab) {
     let (a, b) = (lab.worker_of("a").await, lab.worker_of("b").await);
     assert_eq!(lab.read(&ReadStatuses).await.unwrap(), BTreeMap::new());
     lab.say("a", &[a], "one").await;
@@ -48,16 +47,14 @@ async fn a_node_says_the_last_thing_that_it_said(kind: Kind) {
     assert_eq!(lab.said().await, said);
 }
 
-async fn who_has_no_member_says_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn who_has_no_member_says_nothing(lab: Lab) {
     let worker = lab.worker_of("a").await;
     lab.say("client", &[], "hello").await;
     lab.say("late", &[WorkerId(worker.0 + 99)], "hello").await;
     assert_eq!(lab.said().await, []);
 }
 
-async fn what_a_node_said_goes_with_its_last_worker(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn what_a_node_said_goes_with_its_last_worker(lab: Lab) {
     let (first, second, other) =
         (lab.worker_of("a").await, lab.worker_of("a").await, lab.worker_of("b").await);
     lab.say("a", &[first, second], "a").await;

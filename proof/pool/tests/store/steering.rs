@@ -78,9 +78,7 @@ impl Lab {
     }
 }
 
-async fn the_owner_of_a_running_job_is_told_what_is_wanted(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn the_owner_of_a_running_job_is_told_what_is_wanted(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let theirs = lab.run("l", "node1.g", other).await;
     let mine = lab.run("m", "node1.g", worker).await;
@@ -103,8 +101,7 @@ async fn the_owner_of_a_running_job_is_told_what_is_wanted(kind: Kind) {
 
 async fn a_job_that_waits_is_announced_at_once(kind: Kind) {
     for way in [Way::Now, Way::Home, Way::Elsewhere] {
-        let lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         let token = lab.run("k", "node1.g", worker).await;
         let item = tenure_pool::store::ReleaseItem {
             delay: ms(60_000),
@@ -125,8 +122,7 @@ async fn a_job_that_waits_is_announced_at_once(kind: Kind) {
 }
 
 async fn a_parked_job_that_is_retried_starts_anew(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     lab.run("k", "node1.g", worker).await;
     lab.release("k", worker, ReleaseMode::Refuse).await;
     for _ in 0..2 {
@@ -145,9 +141,7 @@ async fn a_parked_job_that_is_retried_starts_anew(kind: Kind) {
     lab.run_again("k", worker).await;
 }
 
-async fn a_job_that_nobody_has_begun_is_parked_with_the_reason(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_nobody_has_begun_is_parked_with_the_reason(lab: Lab, worker: WorkerId) {
     for name in ["queued", "assigned"] {
         lab.dispatch(name, "node1.g").await;
     }
@@ -164,11 +158,12 @@ async fn a_job_that_nobody_has_begun_is_parked_with_the_reason(kind: Kind) {
     assert_eq!(lab.queued().await, 2, "they still wait to be begun");
 }
 
-async fn an_assigned_job_is_taken_from_its_worker_and_placed_anew(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+async fn an_assigned_job_is_taken_from_its_worker_and_placed_anew(
+    lab: Lab,
+    worker: WorkerId,
+    other: WorkerId,
+) {
+    lab.assign("k", "node1.g", worker).await;
     let before = lab.record("k").await.unwrap();
     assert_eq!(lab.steer("k", Way::Elsewhere).await, SteerReply::Queued);
     let jobs = [(key("k"), before.token)];
@@ -178,10 +173,8 @@ async fn an_assigned_job_is_taken_from_its_worker_and_placed_anew(kind: Kind) {
 }
 
 async fn an_assigned_job_goes_to_the_next_worker_or_home(kind: Kind) {
-    let lab = Lab::with(kind, Settings { strikes: 3, ..Settings::default() }).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { strikes: 3, ..Settings::default() }).await;
+    lab.assign("k", "node1.g", worker).await;
     lab.run_assigned("k", worker).await;
     lab.release("k", worker, ReleaseMode::Refuse).await;
     let mut seen = Vec::new();
@@ -193,9 +186,7 @@ async fn an_assigned_job_goes_to_the_next_worker_or_home(kind: Kind) {
     assert_eq!(seen, [3, 6, 0]);
 }
 
-async fn a_late_copy_of_a_steer_does_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_copy_of_a_steer_does_nothing(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let item = steer("k", &lab.record("k").await.unwrap(), Way::Park);
     assert_eq!(lab.steer_all(std::slice::from_ref(&item)).await, [SteerReply::Told]);
@@ -216,8 +207,7 @@ async fn a_late_copy_of_a_steer_does_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_steer_is_of_its_dispatch(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_steer_is_of_its_dispatch(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap();
     let before = lab.backend.dump().await;
@@ -230,9 +220,7 @@ async fn a_steer_is_of_its_dispatch(kind: Kind) {
     assert_eq!(lab.steer_all(&[]).await, []);
 }
 
-async fn a_steer_that_guesses_the_owner_wrong_does_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_steer_that_guesses_the_owner_wrong_does_nothing(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let record = lab.record("k").await.unwrap();
     let before = lab.backend.dump().await;
@@ -243,8 +231,7 @@ async fn a_steer_that_guesses_the_owner_wrong_does_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_parked_job_stays_parked(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_parked_job_stays_parked(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.steer("k", Way::Park).await, SteerReply::Parked);
     let before = lab.backend.dump().await;
@@ -256,11 +243,8 @@ async fn a_parked_job_stays_parked(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_stopping_job_is_not_steered(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
+async fn a_stopping_job_is_not_steered(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     for way in Way::ALL {
         assert_eq!(lab.steer("k", way).await, SteerReply::Stopping);
@@ -268,12 +252,10 @@ async fn a_stopping_job_is_not_steered(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_job_that_somebody_has_is_not_retried(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_somebody_has_is_not_retried(lab: Lab, worker: WorkerId) {
     lab.run("runs", "node1.g", worker).await;
-    lab.dispatch("assigned", "node1.g").await;
-    lab.route("assigned", worker).await;
+    assert!(lab.started("runs", worker).await);
+    lab.assign("assigned", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     for name in ["runs", "assigned"] {
         assert_eq!(lab.steer(name, Way::Now).await, SteerReply::Changed, "{name}");
@@ -281,8 +263,7 @@ async fn a_job_that_somebody_has_is_not_retried(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn the_steers_of_a_batch_see_each_other(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn the_steers_of_a_batch_see_each_other(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     lab.backend.advance(7).await;
     let record = lab.record("k").await.unwrap();
@@ -294,8 +275,7 @@ async fn the_steers_of_a_batch_see_each_other(kind: Kind) {
     assert_eq!(lab.steer_all(&items).await, [SteerReply::Queued, SteerReply::Changed]);
 }
 
-async fn a_record_that_a_call_has_made_is_none_that_was_seen(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_record_that_a_call_has_made_is_none_that_was_seen(lab: Lab) {
     let twice = [("k", Way::Now, Way::Park), ("l", Way::Park, Way::Now), ("m", Way::Pause, Way::Resume)];
     for (name, way, next) in twice {
         lab.dispatch(name, &format!("node1.{name}")).await;
@@ -307,9 +287,7 @@ async fn a_record_that_a_call_has_made_is_none_that_was_seen(kind: Kind) {
     }
 }
 
-async fn a_recovering_pool_steers_nothing(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_recovering_pool_steers_nothing(mut lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let old = lab.inc;
     let record = lab.record("k").await.unwrap();
@@ -324,8 +302,7 @@ async fn a_recovering_pool_steers_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_stopping_pool_steers_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_stopping_pool_steers_nothing(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     let record = lab.record("k").await.unwrap();
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::Closing(ms(60_000)) }).await.unwrap();
@@ -335,9 +312,7 @@ async fn a_stopping_pool_steers_nothing(kind: Kind) {
     assert_eq!(lab.refused(lab.step(&Steer { items })).await, Refusal::ShuttingDown);
 }
 
-async fn a_late_copy_of_a_steer_finds_another_token(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_copy_of_a_steer_finds_another_token(lab: Lab, worker: WorkerId) {
     lab.dispatch("k", "node1.g").await;
     let item = steer("k", &lab.record("k").await.unwrap(), Way::Park);
     lab.route("k", worker).await;
@@ -347,8 +322,7 @@ async fn a_late_copy_of_a_steer_finds_another_token(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_late_copy_of_a_steer_of_the_same_moment_does_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_late_copy_of_a_steer_of_the_same_moment_does_nothing(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     let item = steer("k", &lab.record("k").await.unwrap(), Way::Park);
     // The clock stands still.

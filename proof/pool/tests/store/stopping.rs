@@ -2,7 +2,7 @@
 
 use tenure_pool::store::{
     BeginReply, Cursors, DispatchReply, NotifyReply, ReadNode, Reap, ReleaseMode, ReleaseReply, Stop,
-    StopReply, Sweep, WorkerEvent,
+    StopReply, WorkerEvent,
 };
 use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::record::JobState;
@@ -36,8 +36,7 @@ async fn stops(lab: &Lab, worker: WorkerId) -> Vec<WorkerEvent> {
 }
 
 async fn jobs_that_nobody_runs_are_deleted_at_once(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     for name in ["queued", "assigned", "parked"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -62,9 +61,7 @@ async fn jobs_that_nobody_runs_are_deleted_at_once(kind: Kind) {
     assert_eq!(lab.stop("queued", "node1.never", None).await, StopReply::Absent);
 }
 
-async fn a_running_jobs_owner_is_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_running_jobs_owner_is_told(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let (store, inc) = (lab.store(), lab.inc);
     let items = vec![stop("k", "node1.g", Some(worker))];
@@ -84,9 +81,7 @@ async fn a_running_jobs_owner_is_told(kind: Kind) {
     assert_eq!(lab.dispatch("k", "node1.h").await, DispatchReply::Exists);
 }
 
-async fn a_wrong_guess_changes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_wrong_guess_changes_nothing(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     for guess in [None, Some(other)] {
@@ -95,22 +90,16 @@ async fn a_wrong_guess_changes_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_second_stop_says_nothing_new(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
+async fn a_second_stop_says_nothing_new(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     lab.backend.advance(10).await;
     assert_eq!(lab.stop("k", "node1.g", Some(worker)).await, StopReply::Stopping);
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn who_waits_for_a_stop_that_was_told_is_named_to_its_owner(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
+async fn who_waits_for_a_stop_that_was_told_is_named_to_its_owner(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
     let items = vec![stop("k", "node1.g", Some(worker))];
     let replies =
         lab.step(&Stop { turn: None, repeat: false, waiting: Some(node("node9")), items }).await.unwrap();
@@ -122,13 +111,9 @@ async fn who_waits_for_a_stop_that_was_told_is_named_to_its_owner(kind: Kind) {
     assert_eq!(waiting.collect::<Vec<_>>(), [None, Some(node("node9"))]);
 }
 
-async fn the_sweeper_says_it_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
-    lab.backend.advance(2_000).await;
-    let swept = lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+async fn the_sweeper_says_it_again(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
+    let swept = lab.sweep_after(2_000).await;
     let (name, id, owner) = swept.stops[0].clone();
     assert_eq!((swept.stops.len(), &name, owner), (1, &key("k"), worker));
     lab.backend.advance(10).await;
@@ -147,9 +132,7 @@ async fn the_sweeper_says_it_again(kind: Kind) {
     assert_eq!(lab.score("queue", "k").await, Some(lab.backend.now() + 2_000));
 }
 
-async fn a_stop_never_ends_a_successor(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stop_never_ends_a_successor(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.first", worker).await;
     lab.release("k", worker, ReleaseMode::Delete).await;
     lab.run("k", "node1.second", worker).await;
@@ -159,9 +142,7 @@ async fn a_stop_never_ends_a_successor(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_stop_of_an_id_that_anothers_begins_with_changes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stop_of_an_id_that_anothers_begins_with_changes_nothing(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.i12", worker).await;
     lab.dispatch("queued", "node1.i12").await;
     lab.run("own", "node1.!o12", worker).await;
@@ -175,8 +156,7 @@ async fn a_stop_of_an_id_that_anothers_begins_with_changes_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn ids_are_remembered_each_from_its_own_dispatch_on(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn ids_are_remembered_each_from_its_own_dispatch_on(lab: Lab) {
     let mut lasting = Vec::new();
     for name in ["a", "b", "c"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
@@ -190,9 +170,7 @@ async fn ids_are_remembered_each_from_its_own_dispatch_on(kind: Kind) {
     }
 }
 
-async fn a_batch_tells_each_owner_once(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn a_batch_tells_each_owner_once(lab: Lab, worker: WorkerId, other: WorkerId) {
     for (name, owner) in [("a", worker), ("b", other), ("c", worker)] {
         lab.run(name, &format!("node1.{name}"), owner).await;
     }
@@ -217,11 +195,8 @@ async fn a_batch_tells_each_owner_once(kind: Kind) {
     assert_eq!(stops(&lab, other).await.len(), 1);
 }
 
-async fn a_dead_owners_stopping_job_ends(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
+async fn a_dead_owners_stopping_job_ends(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
     let reaped = lab.step(&Reap { worker, limit: 10 }).await.unwrap();
     assert_eq!(reaped.outcomes, [(super::lab::id("node1.g"), "stopped".to_owned())]);
@@ -230,9 +205,7 @@ async fn a_dead_owners_stopping_job_ends(kind: Kind) {
 }
 
 /// The job was lost from the index of its owner, which is expired and reaped without it.
-async fn who_is_gone_gets_no_stream_again(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn who_is_gone_gets_no_stream_again(lab: Lab, worker: WorkerId) {
     for name in ["stops", "runs"] {
         lab.run(name, &format!("node1.{name}"), worker).await;
     }
@@ -255,9 +228,7 @@ async fn who_is_gone_gets_no_stream_again(kind: Kind) {
     assert!(lab.backend.dump().await.get(&stream).is_none(), "nobody reads it, nor deletes it");
 }
 
-async fn a_member_without_a_stream_is_told(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_member_without_a_stream_is_told(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let stream = format!("worker:{worker}");
     lab.backend.lose(&stream).await;

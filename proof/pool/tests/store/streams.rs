@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tenure_pool::store::{
-    ClaimPool, CleanUp, Cursors, DispatchReply, PruneConsumers, ReadNode, ReadOldest, ReadPool, Renew,
-    RestoreGroup, Route, RouteReply, ShutDown, Tell, WorkerEvent,
+    ClaimPool, CleanUp, Cursors, DispatchReply, PruneConsumers, ReadNode, ReadPool, Renew, RestoreGroup,
+    Route, RouteReply, ShutDown, Tell, WorkerEvent,
 };
 use tenure_protocol::model::id::WorkerId;
 use tenure_streaming::EntryId;
 
-use super::lab::{Kind, Lab, id, key, ms, node, renew};
+use super::lab::{Lab, id, key, ms, node, renew};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -27,8 +27,7 @@ scenarios! {
     a_read_at_once_passes_one_that_waits,
 }
 
-async fn consumers_share_the_start_events(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn consumers_share_the_start_events(lab: Lab) {
     for name in ["a", "b", "c"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -41,8 +40,7 @@ async fn consumers_share_the_start_events(kind: Kind) {
     assert!(read("n1", 2).await.is_empty());
 }
 
-async fn entries_of_another_consumer_are_claimed(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn entries_of_another_consumer_are_claimed(lab: Lab) {
     for name in ["a", "b", "c"] {
         lab.dispatch(name, &format!("node1.{name}")).await;
     }
@@ -59,8 +57,7 @@ async fn entries_of_another_consumer_are_claimed(kind: Kind) {
     assert!(claim(ms(0), 10).await.is_empty());
 }
 
-async fn a_lost_group_is_restored_from_the_beginning(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_lost_group_is_restored_from_the_beginning(lab: Lab) {
     lab.dispatch("a", "node1.a").await;
     lab.dispatch("b", "node1.b").await;
     let read = lab.starts().await;
@@ -77,8 +74,7 @@ async fn a_lost_group_is_restored_from_the_beginning(kind: Kind) {
     assert!(lab.starts().await.is_empty(), "a group that is there stays as it is");
 }
 
-async fn a_consumer_that_holds_events_is_not_forgotten(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_consumer_that_holds_events_is_not_forgotten(lab: Lab) {
     lab.dispatch("a", "node1.a").await;
     assert_eq!(
         lab.read(&ReadPool { consumer: node("holds"), max: 1, block: ms(0) }).await.unwrap().unwrap().len(),
@@ -103,8 +99,7 @@ async fn a_consumer_that_holds_events_is_not_forgotten(kind: Kind) {
     );
 }
 
-async fn a_read_waits_for_a_start_event(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_read_waits_for_a_start_event(lab: Lab) {
     let store = lab.store().clone();
     let reader =
         tokio::spawn(
@@ -116,8 +111,7 @@ async fn a_read_waits_for_a_start_event(kind: Kind) {
     assert_eq!(events[0].jobs, [(key("k"), 0)]);
 }
 
-async fn a_read_ends_when_the_pool_does(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_read_ends_when_the_pool_does(lab: Lab) {
     let store = lab.store().clone();
     let reader =
         tokio::spawn(
@@ -134,9 +128,7 @@ fn cursors(workers: &[(WorkerId, EntryId)]) -> Cursors {
     Cursors { workers: workers.iter().copied().collect(), ..Cursors::default() }
 }
 
-async fn a_nodes_events_come_in_order_from_its_cursors(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_nodes_events_come_in_order_from_its_cursors(lab: Lab, first: WorkerId, second: WorkerId) {
     let start = Cursors::default().node;
     for (name, worker) in [("a", first), ("b", second), ("c", first), ("d", first)] {
         lab.dispatch(name, &format!("node1.{name}")).await;
@@ -163,14 +155,10 @@ async fn a_nodes_events_come_in_order_from_its_cursors(kind: Kind) {
     assert_eq!(keys(&page), [of(first, "a"), of(second, "b")], "so many of each stream");
     let rest = read(&cursors(&[(first, all[1].1)]), 100).await;
     assert_eq!(keys(&rest), [of(first, "d")]);
-    assert_eq!(lab.read(&ReadOldest { worker: first }).await.unwrap(), Some(all[0].1));
-    assert_eq!(lab.read(&ReadOldest { worker: WorkerId(5) }).await.unwrap(), None);
     assert!(read(&cursors(&[(WorkerId(5), start)]), 100).await.is_empty());
 }
 
-async fn a_read_waits_for_a_nodes_events(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_read_waits_for_a_nodes_events(lab: Lab, worker: WorkerId) {
     lab.step(&Renew { node: Some(node("node1")), ..renew(&[worker]) }).await.unwrap();
     let opened = lab
         .read(&ReadNode { node: node("node1"), cursors: Cursors::default(), max: 10, block: ms(0) })
@@ -199,21 +187,17 @@ async fn a_read_waits_for_a_nodes_events(kind: Kind) {
     assert_eq!(events.outcomes[0].1, [(id("node1.g"), "ok".to_owned())]);
 }
 
-async fn a_dropped_read_does_not_hold_up_the_next(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_dropped_read_does_not_hold_up_the_next(lab: Lab, worker: WorkerId) {
     let all = cursors(&[(worker, Cursors::default().node)]);
     let step = ReadNode { node: node("node1"), cursors: all, max: 10, block: LONG };
     assert!(tokio::time::timeout(ms(20), lab.read(&step)).await.is_err(), "nothing is there yet");
-    lab.dispatch("k", "node1.g").await;
-    lab.route("k", worker).await;
+    lab.assign("k", "node1.g", worker).await;
     let events =
         tokio::time::timeout(LONG / 4, lab.read(&step)).await.expect("the dropped read blocks").unwrap();
     assert_eq!(events.workers.len(), 1);
 }
 
-async fn a_read_that_finds_nothing_ends_in_time(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_read_that_finds_nothing_ends_in_time(lab: Lab) {
     assert_eq!(
         lab.read(&ReadPool { consumer: node("n1"), max: 10, block: ms(20) }).await.unwrap(),
         Some(Vec::new())
@@ -226,11 +210,8 @@ async fn a_read_that_finds_nothing_ends_in_time(kind: Kind) {
 }
 
 /// A worker that leaves reads what came last while its node waits for more.
-async fn a_read_at_once_passes_one_that_waits(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.k").await;
-    lab.route("k", worker).await;
+async fn a_read_at_once_passes_one_that_waits(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.k", worker).await;
     let (none, all) = (EntryId::MAX, Cursors::default().node);
     let cursors = |from| Cursors { workers: [(worker, from)].into(), node: none };
     let (waits, at_once) = (cursors(none), cursors(all));

@@ -48,14 +48,12 @@ async fn run_and_lose(lab: &Lab, name: &str, ran: u64) -> (u32, Option<u64>) {
     (record.attempts, (!announced).then_some(wait))
 }
 
-async fn a_first_loss_costs_no_pause(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_first_loss_costs_no_pause(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     assert_eq!(run_and_lose(&lab, "k", 0).await, (1, None));
 }
 
-async fn a_loss_soon_after_another_one_costs_a_pause(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_loss_soon_after_another_one_costs_a_pause(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     run_and_lose(&lab, "k", 0).await;
     let (attempts, pause) = run_and_lose(&lab, "k", 9_999).await;
@@ -74,8 +72,7 @@ async fn pauses_grow_with_the_losses_and_end_at_three_minutes(kind: Kind) {
     }
 }
 
-async fn suspects_of_one_loss_wait_for_different_times(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn suspects_of_one_loss_wait_for_different_times(lab: Lab) {
     let names: Vec<_> = (0..20).map(|n| format!("tenant-{n}")).collect();
     let worker = lab.worker().await;
     for name in &names {
@@ -104,8 +101,7 @@ async fn suspects_of_one_loss_wait_for_different_times(kind: Kind) {
     assert_ne!(order[0], order[1], "who comes first changes");
 }
 
-async fn a_job_that_has_proven_itself_is_not_blamed(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_job_that_has_proven_itself_is_not_blamed(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     for _ in 0..3 {
         run_and_lose(&lab, "k", 0).await;
@@ -113,8 +109,7 @@ async fn a_job_that_has_proven_itself_is_not_blamed(kind: Kind) {
     assert_eq!(run_and_lose(&lab, "k", 45_000).await, (1, None));
 }
 
-async fn time_that_nobody_heard_of_proves_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn time_that_nobody_heard_of_proves_nothing(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     run_and_lose(&lab, "k", 0).await;
     let worker = lab.worker().await;
@@ -126,8 +121,7 @@ async fn time_that_nobody_heard_of_proves_nothing(kind: Kind) {
     assert!(lab.starts().await.is_empty());
 }
 
-async fn what_ran_for_a_while_waits_from_the_fifth_loss_on(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn what_ran_for_a_while_waits_from_the_fifth_loss_on(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     for losses in 1..5 {
         assert_eq!(run_and_lose(&lab, "k", 44_999).await, (losses, None));
@@ -148,8 +142,7 @@ async fn a_short_stable_run_makes_pauses_short(kind: Kind) {
     assert_eq!(run_and_lose(&lab, "k", 1_000).await, (1, None));
 }
 
-async fn jobs_not_begun_by_a_lost_worker_do_not_wait(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn jobs_not_begun_by_a_lost_worker_do_not_wait(lab: Lab) {
     lab.dispatch("k", "node1.k").await;
     for _ in 0..3 {
         run_and_lose(&lab, "k", 0).await;

@@ -11,6 +11,7 @@ use tenure_pool::store::{
 };
 use tenure_protocol::model::id::{ScheduleName, Token, WorkerId};
 use tenure_protocol::model::record::Begun;
+use tenure_protocol::model::settings::Settings;
 
 use super::attesting::member;
 use super::lab::{Kind, Lab, id, key, ms, node, recovery, renew, seen};
@@ -33,8 +34,7 @@ scenarios! {
     a_damaged_counter_mints_nothing,
 }
 
-async fn the_id_of_an_adopted_worker_is_not_given_again(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
+async fn the_id_of_an_adopted_worker_is_not_given_again(mut lab: Lab) {
     lab.recover().await;
     let (next, inc) = (WorkerId(counter(&lab).await + 1), lab.inc);
     let adopted = member("U|0|10000|other|node2||1|");
@@ -128,9 +128,7 @@ async fn the_last_token_that_was_seen_is_believed(kind: Kind) {
     assert_eq!(counter(&lab).await, Token::LAST.0);
 }
 
-async fn the_last_tokens_are_distinct(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_last_tokens_are_distinct(lab: Lab, worker: WorkerId) {
     lab.backend.set_token(Token::LAST.0 - 130).await;
     let mut tokens = Vec::new();
     for name in ["a", "b"] {
@@ -143,9 +141,7 @@ async fn the_last_tokens_are_distinct(kind: Kind) {
     assert_eq!(lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await, Refusal::OutOfTokens);
 }
 
-async fn at_its_end_the_counter_refuses_what_mints(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn at_its_end_the_counter_refuses_what_mints(lab: Lab, worker: WorkerId) {
     lab.dispatch("queued", "node1.q").await;
     let ScheduleState::Present { entry, .. } =
         lab.step(&ChangeSchedule { schedule: ticker(), change: CREATE.clone() }).await.unwrap()
@@ -201,8 +197,7 @@ async fn turns(lab: &Lab, items: &[TermItem]) -> Vec<TermReply> {
     lab.step(&HoldTurns { node: node("n"), items: items.to_vec() }).await.unwrap().replies
 }
 
-async fn a_turn_that_wants_a_token_keeps_no_other_waiting(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_turn_that_wants_a_token_keeps_no_other_waiting(lab: Lab) {
     let mut takes = Vec::new();
     for name in ["held", "free"] {
         let key = ScheduleKey { name: ScheduleName::new(name).unwrap(), ..ticker() };
@@ -220,13 +215,10 @@ async fn a_turn_that_wants_a_token_keeps_no_other_waiting(kind: Kind) {
     }
 }
 
-async fn without_tokens_what_runs_goes_on_and_ends(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn without_tokens_what_runs_goes_on_and_ends(lab: Lab, worker: WorkerId) {
     lab.run("a", "node1.a", worker).await;
     lab.run("b", "node1.b", worker).await;
-    lab.dispatch("c", "node1.c").await;
-    lab.route("c", worker).await;
+    lab.assign("c", "node1.c", worker).await;
     lab.backend.set_token(Token::LAST.0).await;
     lab.run_assigned("c", worker).await;
     assert!(lab.started("a", worker).await);
@@ -261,8 +253,7 @@ async fn a_damaged_counter_mints_nothing(kind: Kind) {
     for damage in
         [None, Some("abc"), Some(""), Some("1e3"), Some("1.5"), Some("-7"), Some("007"), Some("nan")]
     {
-        let mut lab = Lab::new(kind).await;
-        let worker = lab.worker().await;
+        let (mut lab, worker) = Lab::with_worker(kind, Settings::default()).await;
         lab.dispatch("k", "node1.k").await;
         lab.backend.write_meta("token", damage).await;
         let join = lab.refused(lab.step(&Join { request: Box::new(lab.request()) })).await;

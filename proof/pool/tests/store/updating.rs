@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
-    Attest, AttestReply, BeginReply, Cursors, DispatchItem, DispatchReply, LaterPayload, ReadNode,
+    Attest, AttestReply, BeginReply, BegunJob, Cursors, DispatchItem, DispatchReply, LaterPayload, ReadNode,
     ReadPayload, ReleaseItem, ReleaseMode, ReleaseReply, ShutDown, ShutdownMode, Sweep, Update, UpdateItem,
     UpdateReply, WorkerEvent,
 };
@@ -81,8 +81,7 @@ impl Lab {
 }
 
 async fn an_update_changes_the_payload_and_the_generation_only(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     for name in ["queued", "assigned", "parked", "runs"] {
         lab.dispatch(name, "node1.g").await;
     }
@@ -99,13 +98,13 @@ async fn an_update_changes_the_payload_and_the_generation_only(kind: Kind) {
         assert_eq!(record, Record { tail: format!("|1{behind}"), ..before }, "{name}");
         assert_eq!(record.generation(), 1);
     }
-    let BeginReply::Begun { record, payload, .. } = lab.begin("assigned", worker).await else { panic!() };
+    let BeginReply::Begun(BegunJob { record, payload, .. }) = lab.begin("assigned", worker).await else {
+        panic!()
+    };
     assert_eq!((record.generation(), &*payload), (1, &b"two"[..]), "the next owner begins with it");
 }
 
-async fn the_owner_of_a_running_job_is_told_of_its_update(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn the_owner_of_a_running_job_is_told_of_its_update(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let theirs = lab.run("l", "node1.g", other).await;
     lab.dispatch("queued", "node1.g").await;
@@ -120,14 +119,12 @@ async fn the_owner_of_a_running_job_is_told_of_its_update(kind: Kind) {
     assert_eq!(lab.token("k").await, token);
 }
 
-async fn an_owner_that_begins_again_gets_the_later_payload(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn an_owner_that_begins_again_gets_the_later_payload(lab: Lab, worker: WorkerId, other: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.started("k", worker).await;
     lab.update("k", 0, Some(worker), "two").await;
     let before = lab.backend.dump().await;
-    let BeginReply::Begun { record, payload, .. } = lab.begin("k", worker).await else { panic!() };
+    let BeginReply::Begun(BegunJob { record, payload, .. }) = lab.begin("k", worker).await else { panic!() };
     assert_eq!((record.generation(), record.token, &*payload), (1, token, &b"two"[..]));
     assert_eq!(lab.begin("k", other).await, BeginReply::Refused, "it is no other's");
     let later = [(key("k"), Token(token.0 + 1))];
@@ -138,9 +135,7 @@ async fn an_owner_that_begins_again_gets_the_later_payload(kind: Kind) {
     assert_eq!(lab.begin("k", worker).await, BeginReply::Refused, "it stops");
 }
 
-async fn an_update_of_an_owner_that_is_wrong_changes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (worker, other) = (lab.worker().await, lab.worker().await);
+async fn an_update_of_an_owner_that_is_wrong_changes_nothing(lab: Lab, worker: WorkerId, other: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     for guess in [None, Some(other)] {
@@ -149,8 +144,7 @@ async fn an_update_of_an_owner_that_is_wrong_changes_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn an_update_names_the_generation_that_it_follows(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn an_update_names_the_generation_that_it_follows(lab: Lab) {
     lab.dispatch("k", "node1.g").await;
     assert_eq!(lab.update("k", 1, None, "two").await, UpdateReply::Conflict(0));
     assert_eq!(lab.update("k", 0, None, "two").await, UpdateReply::Kept(1));
@@ -160,9 +154,7 @@ async fn an_update_names_the_generation_that_it_follows(kind: Kind) {
     assert_eq!(lab.payload("k").await, "three");
 }
 
-async fn a_late_copy_of_an_update_undoes_nothing(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_late_copy_of_an_update_undoes_nothing(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.update("k", 0, Some(worker), "two").await, UpdateReply::Kept(1));
     assert_eq!(lab.update("k", 1, Some(worker), "three").await, UpdateReply::Kept(2));
@@ -171,9 +163,7 @@ async fn a_late_copy_of_an_update_undoes_nothing(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn the_same_payload_is_no_update(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_same_payload_is_no_update(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     assert_eq!(lab.update("k", 0, Some(worker), "payload").await, UpdateReply::Equal(0));
     assert_eq!(lab.update("k", 0, Some(worker), "two").await, UpdateReply::Kept(1));
@@ -215,8 +205,7 @@ fn envelope(trace: Option<&str>, kind: Option<&str>, body: &[u8]) -> Bytes {
     packed.into()
 }
 
-async fn a_trace_is_no_update(kind: Kind) {
-    let lab = Lab::new(kind).await;
+async fn a_trace_is_no_update(lab: Lab) {
     let (long, longer) = ("s".repeat(200), "s".repeat(512));
     let first = envelope(Some("one"), None, b"x");
     let dispatched = DispatchItem { payload: first, ..lab.item("k", "node1.g") };
@@ -241,9 +230,7 @@ async fn a_trace_is_no_update(kind: Kind) {
     }
 }
 
-async fn an_update_is_of_its_dispatch(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_update_is_of_its_dispatch(lab: Lab, worker: WorkerId) {
     assert_eq!(lab.update("k", 0, None, "two").await, UpdateReply::Absent);
     lab.run("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
@@ -252,19 +239,15 @@ async fn an_update_is_of_its_dispatch(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn a_stopping_job_is_not_updated(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.run("k", "node1.g", worker).await;
-    lab.stop("k", "node1.g", Some(worker)).await;
+async fn a_stopping_job_is_not_updated(lab: Lab, worker: WorkerId) {
+    lab.run_and_stop("k", "node1.g", worker).await;
     let before = lab.backend.dump().await;
     assert_eq!(lab.update("k", 0, Some(worker), "two").await, UpdateReply::Stopping);
     assert_eq!(lab.backend.dump().await, before);
 }
 
 async fn a_job_that_ends_before_its_update_goes_on(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 1, ..Settings::default() }).await;
     for name in ["k0", "k1", "k2", "k3"] {
         lab.dispatch(name, "node1.g").await;
     }
@@ -303,9 +286,7 @@ fn of_failed(name: &str, token: Token, mode: ReleaseMode) -> ReleaseItem {
     ReleaseItem { delay: ms(400), result: "no route".into(), ..release(name, token, mode) }
 }
 
-async fn a_stopping_pool_ends_updated_jobs(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_stopping_pool_ends_updated_jobs(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.update("k", 0, Some(worker), "two").await;
     lab.step(&ShutDown { by: node("node1"), mode: ShutdownMode::DropQueued }).await.unwrap();
@@ -321,9 +302,7 @@ async fn an_update_has_the_limit_of_payloads(kind: Kind) {
     assert_eq!(lab.update("k", 0, None, &"x".repeat(1_024)).await, UpdateReply::Kept(1));
 }
 
-async fn the_updates_of_a_batch_see_each_other(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn the_updates_of_a_batch_see_each_other(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     let items = [(0, "two"), (0, "two"), (0, "three"), (1, "three")]
         .map(|(generation, text)| update("k", "node1.g", generation, Some(worker), text));
@@ -335,9 +314,7 @@ async fn the_updates_of_a_batch_see_each_other(kind: Kind) {
     assert_eq!(lab.updates_for(worker).await, [WorkerEvent::Update { jobs }]);
 }
 
-async fn a_generation_lasts_as_long_as_its_dispatch(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_generation_lasts_as_long_as_its_dispatch(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.update("k", 0, Some(worker), "two").await;
     lab.started("k", worker).await;
@@ -355,9 +332,7 @@ async fn a_generation_lasts_as_long_as_its_dispatch(kind: Kind) {
     assert_eq!(lab.payload("k").await, "payload");
 }
 
-async fn no_job_is_updated_while_the_pool_recovers(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn no_job_is_updated_while_the_pool_recovers(mut lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.g", worker).await;
     lab.recover().await;
     for name in ["k", "absent"] {
@@ -377,9 +352,7 @@ impl Lab {
     }
 }
 
-async fn an_attested_job_keeps_its_newer_payload(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_attested_job_keeps_its_newer_payload(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     // The data went back to before two updates.
     lab.recover().await;
@@ -391,9 +364,7 @@ async fn an_attested_job_keeps_its_newer_payload(kind: Kind) {
     assert_eq!(lab.backend.dump().await, before);
 }
 
-async fn an_attested_job_takes_no_older_payload(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_attested_job_takes_no_older_payload(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.update("k", 0, Some(worker), "two").await;
     lab.recover().await;
@@ -401,9 +372,7 @@ async fn an_attested_job_takes_no_older_payload(kind: Kind) {
     assert_eq!((lab.payload("k").await, lab.record("k").await.unwrap().generation()), ("two".into(), 1));
 }
 
-async fn an_attested_job_whose_payload_is_lost_has_the_older_one(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_attested_job_whose_payload_is_lost_has_the_older_one(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     for generation in 0..2 {
         lab.update("k", generation, Some(worker), "later").await;
@@ -415,9 +384,7 @@ async fn an_attested_job_whose_payload_is_lost_has_the_older_one(kind: Kind) {
     assert_eq!((lab.payload("k").await, lab.record("k").await.unwrap().generation()), ("two".into(), 1));
 }
 
-async fn a_lost_job_comes_back_with_its_generation(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_lost_job_comes_back_with_its_generation(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let token = Token(worker.0 + 5);
     for (name, generation, tail) in [("k", 0, "||a"), ("l", 3, "|3|a")] {
@@ -434,9 +401,7 @@ fn ended_with(ran: Option<u64>, rest: Option<(Cause, String)>) -> Attest {
     Attest::Ended { outcome: String::new(), unless }
 }
 
-async fn an_end_with_an_older_payload_ends_no_updated_job(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_end_with_an_older_payload_ends_no_updated_job(mut lab: Lab, worker: WorkerId) {
     let mut tokens = Vec::new();
     for name in ["runs", "queued", "stops"] {
         tokens.push(lab.run(name, "node1.g", worker).await);
@@ -460,9 +425,7 @@ async fn an_end_with_an_older_payload_ends_no_updated_job(kind: Kind) {
     assert_eq!(lab.record("stops").await, None);
 }
 
-async fn an_end_with_an_older_payload_lets_a_paused_job_rest(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_end_with_an_older_payload_lets_a_paused_job_rest(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.g", worker).await;
     lab.update("k", 0, Some(worker), "two").await;
     lab.recover().await;
@@ -473,9 +436,7 @@ async fn an_end_with_an_older_payload_lets_a_paused_job_rest(kind: Kind) {
     assert_eq!(lab.field("errors", "k").await.as_deref(), Some("for a while"));
 }
 
-async fn an_end_with_the_payload_of_the_record_is_one(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_end_with_the_payload_of_the_record_is_one(mut lab: Lab, worker: WorkerId) {
     let mut tokens = Vec::new();
     for name in ["same", "whatever"] {
         tokens.push(lab.run(name, "node1.g", worker).await);
@@ -488,9 +449,7 @@ async fn an_end_with_the_payload_of_the_record_is_one(kind: Kind) {
     }
 }
 
-async fn a_generation_that_no_pool_gives_is_not_attested(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_generation_that_no_pool_gives_is_not_attested(mut lab: Lab, worker: WorkerId) {
     lab.recover().await;
     let what = runs_with(1_000_000_000_000_000, Some("theirs"));
     assert_eq!(lab.attests(worker, "k", Token(worker.0 + 5), what).await, AttestReply::Unreadable);

@@ -2,7 +2,7 @@
 
 use tenure_pool::inspect::Cause;
 use tenure_pool::store::{
-    Attest, AttestReply, HandedOff, ReleaseItem, ReleaseMode, ReleaseReply, Steer, SteerReply, Sweep, Unpark,
+    Attest, AttestReply, HandedOff, ReleaseItem, ReleaseMode, ReleaseReply, Steer, SteerReply, Unpark,
     Update, UpdateReply, Way,
 };
 use tenure_protocol::model::id::{Token, WorkerId};
@@ -59,9 +59,7 @@ impl Lab {
     }
 }
 
-async fn a_job_that_starts_and_runs_has_no_reason(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_starts_and_runs_has_no_reason(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     lab.started("k", worker).await;
     let record = lab.record("k").await.unwrap();
@@ -69,8 +67,7 @@ async fn a_job_that_starts_and_runs_has_no_reason(kind: Kind) {
 }
 
 async fn a_release_says_why_and_whose_the_job_was(kind: Kind) {
-    let lab = Lab::with(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
-    let worker = lab.worker().await;
+    let (lab, worker) = Lab::with_worker(kind, Settings { max_attempts: 2, ..Settings::default() }).await;
     let cases = [
         (ReleaseMode::HandOff, Cause::Moved),
         (ReleaseMode::HandOff, Cause::Drained),
@@ -94,9 +91,7 @@ async fn a_release_says_why_and_whose_the_job_was(kind: Kind) {
     assert_eq!(lab.why("full").await, Some((Cause::Failed, Some(worker))));
 }
 
-async fn a_job_with_a_later_payload_says_so(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_with_a_later_payload_says_so(lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     lab.give_payload("k").await;
     let item = ReleaseItem { ran: Some(0), ..release("k", token, ReleaseMode::Delete) };
@@ -105,9 +100,7 @@ async fn a_job_with_a_later_payload_says_so(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().generation(), 1);
 }
 
-async fn a_reason_stays_until_the_next_one(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_reason_stays_until_the_next_one(lab: Lab, first: WorkerId, second: WorkerId) {
     lab.run("k", "node1.k", first).await;
     lab.give_up("k", first, ReleaseMode::HandOff, Cause::Moved).await;
     lab.run_again("k", second).await;
@@ -119,44 +112,32 @@ async fn a_reason_stays_until_the_next_one(kind: Kind) {
     assert_eq!(lab.record("k").await.unwrap().generation(), 1);
 }
 
-async fn a_job_of_a_lost_worker_says_so(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_of_a_lost_worker_says_so(lab: Lab, worker: WorkerId) {
     lab.run("running", "node1.a", worker).await;
-    lab.dispatch("assigned", "node1.b").await;
-    lab.route("assigned", worker).await;
+    lab.assign("assigned", "node1.b", worker).await;
     lab.leave(worker).await;
     for name in ["running", "assigned"] {
         assert_eq!(lab.why(name).await, Some((Cause::Lost, Some(worker))), "{name}");
     }
 }
 
-async fn an_assignment_that_nobody_began_says_so(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
-    lab.dispatch("k", "node1.k").await;
-    lab.route("k", worker).await;
-    lab.backend.advance(60_000).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+async fn an_assignment_that_nobody_began_says_so(lab: Lab, worker: WorkerId) {
+    lab.assign("k", "node1.k", worker).await;
+    lab.sweep_after(60_000).await;
     assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
     // An announcement that is repeated is no reason.
-    lab.backend.advance(60_000).await;
-    lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+    lab.sweep_after(60_000).await;
     assert_eq!(lab.why("k").await, Some((Cause::NotBegun, Some(worker))));
 }
 
-async fn an_unparked_job_knows_where_it_failed(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_unparked_job_knows_where_it_failed(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     lab.give_up("k", worker, ReleaseMode::Park, Cause::Failed).await;
     lab.step(&Unpark { jobs: vec![(key("k"), id("node1.k"))] }).await.unwrap();
     assert_eq!(lab.why("k").await, Some((Cause::Unparked, Some(worker))));
 }
 
-async fn a_steered_job_says_so(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_steered_job_says_so(lab: Lab, worker: WorkerId) {
     for way in [Way::Home, Way::Elsewhere] {
         let name = format!("k{way:?}");
         lab.dispatch(&name, &format!("node1.{name}")).await;
@@ -180,9 +161,7 @@ async fn a_steered_job_says_so(kind: Kind) {
     assert_eq!(lab.why("failed").await, Some((Cause::Failed, Some(worker))), "it still waits for that");
 }
 
-async fn an_attested_job_says_so(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn an_attested_job_says_so(mut lab: Lab, worker: WorkerId) {
     lab.dispatch("back", "node1.a").await;
     let token = lab.run("gone", "node1.b", worker).await;
     lab.backend.lose("jobs").await;
@@ -194,9 +173,7 @@ async fn an_attested_job_says_so(kind: Kind) {
     assert_eq!(lab.why("gone").await, Some((Cause::Attested, None)));
 }
 
-async fn a_run_that_the_data_know_has_no_new_reason(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_run_that_the_data_know_has_no_new_reason(mut lab: Lab, first: WorkerId, second: WorkerId) {
     let token = lab.run("k", "node1.k", first).await;
     lab.recover().await;
     lab.attest(first, item("k", token, "node1.k", runs())).await;
@@ -206,9 +183,7 @@ async fn a_run_that_the_data_know_has_no_new_reason(kind: Kind) {
     assert_eq!(lab.why("k").await, Some((Cause::Attested, Some(first))));
 }
 
-async fn a_job_that_its_worker_does_not_have_says_so(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_job_that_its_worker_does_not_have_says_so(mut lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     lab.recover().await;
     lab.attest(worker, item("other", Token(1), "node1.other", runs())).await;
@@ -216,9 +191,7 @@ async fn a_job_that_its_worker_does_not_have_says_so(kind: Kind) {
     assert_eq!(lab.why("k").await, Some((Cause::Missing, Some(worker))));
 }
 
-async fn a_hand_off_before_a_loss_says_why(kind: Kind) {
-    let mut lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_hand_off_before_a_loss_says_why(mut lab: Lab, worker: WorkerId) {
     let token = lab.run("k", "node1.k", worker).await;
     lab.recover().await;
     let what = Attest::HandedOff(HandedOff {
@@ -238,9 +211,7 @@ async fn refuse(lab: &Lab, worker: WorkerId, mode: ReleaseMode, cause: Cause, re
     assert_eq!(lab.release_item(worker, item).await, ReleaseReply::Queued);
 }
 
-async fn a_refusal_keeps_its_reason_until_the_next_one(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let (first, second) = (lab.worker().await, lab.worker().await);
+async fn a_refusal_keeps_its_reason_until_the_next_one(lab: Lab, first: WorkerId, second: WorkerId) {
     let refusal = async || lab.record("k").await.unwrap().refusal().map(str::to_owned);
     lab.run("k", "node1.k", first).await;
     for mode in [ReleaseMode::Refuse, ReleaseMode::Elsewhere { workers: 2 }] {
@@ -248,8 +219,7 @@ async fn a_refusal_keeps_its_reason_until_the_next_one(kind: Kind) {
         assert_eq!(refusal().await.as_deref(), Some("no program"), "{mode:?}");
         assert_eq!(lab.why("k").await, Some((Cause::Refused, Some(first))));
         lab.route("k", second).await;
-        lab.backend.advance(60_000).await;
-        lab.step(&Sweep { limit: 10, kick: None }).await.unwrap();
+        lab.sweep_after(60_000).await;
         assert_eq!((refusal().await, lab.why("k").await), (None, Some((Cause::NotBegun, Some(second)))));
         lab.run_again("k", first).await;
     }
@@ -282,9 +252,7 @@ async fn a_refusal_keeps_its_reason_until_the_next_one(kind: Kind) {
     assert_eq!((refusal().await, lab.why("k").await), (None, Some((Cause::Refused, Some(second)))));
 }
 
-async fn a_refusal_is_kept_in_bounds(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn a_refusal_is_kept_in_bounds(lab: Lab, worker: WorkerId) {
     lab.run("k", "node1.k", worker).await;
     lab.give_payload("k").await;
     let long = "é".repeat(600);
@@ -298,9 +266,7 @@ async fn a_refusal_is_kept_in_bounds(kind: Kind) {
     assert_eq!(lab.release("k", worker, ReleaseMode::Delete).await, ReleaseReply::Deleted);
 }
 
-async fn fields_behind_the_reason_are_kept(kind: Kind) {
-    let lab = Lab::new(kind).await;
-    let worker = lab.worker().await;
+async fn fields_behind_the_reason_are_kept(lab: Lab, worker: WorkerId) {
     for (at, tail) in ["|3|m4|new|er", "||x5|x", "|", "||"].into_iter().enumerate() {
         let name = format!("k{at}");
         lab.run(&name, &format!("node1.{name}"), worker).await;

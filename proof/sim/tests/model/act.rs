@@ -1,6 +1,6 @@
 //! The possible next acts.
 
-use tenure_protocol::model::id::{Incarnation, WorkerId};
+use tenure_protocol::model::id::{Incarnation, Token, WorkerId};
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::step::ReleaseMode;
 
@@ -103,6 +103,14 @@ pub(crate) enum Act {
         lost: bool,
     },
     Asking(Asking),
+    /// A worker begins a granted job that it finds among its own, and of which it has not read.
+    Find {
+        worker: usize,
+        key: usize,
+        token: Token,
+    },
+    /// An owner is told of a granted job once more.
+    Nudge(usize),
     /// Somebody pauses or resumes a job.
     Steer(Wish),
     Unpark,
@@ -178,6 +186,7 @@ impl Pool {
         self.acts_of_updates(world, acts);
         self.acts_of_asks(world, acts);
         self.acts_of_pauses(world, acts);
+        self.acts_of_grants(world, acts);
         if world.left.sweeps > 0 {
             acts.push(Act::Sweep);
         }
@@ -241,6 +250,11 @@ impl Pool {
                         acts.push(Act::Start { worker, key });
                     }
                 }
+                if self.scope.lapses(Lapse::GrantWithoutLease) {
+                    let mine = world.mail.iter().filter(|(to, _)| *to == state.id).map(|(_, mail)| *mail);
+                    let grants = mine.filter(|mail| matches!(mail, Mail::Grant(_)));
+                    acts.extend(grants.map(|mail| Act::Deliver(worker, mail)));
+                }
                 return;
             }
             Life::Left => return,
@@ -258,7 +272,7 @@ impl Pool {
             acts.push(Act::Fence(worker));
         }
         let mine = world.mail.iter().filter(|(to, _)| *to == state.id).map(|(_, mail)| *mail);
-        acts.extend(mine.map(|mail| Act::Deliver(worker, mail)));
+        acts.extend(mine.filter(|mail| state.hears(*mail)).map(|mail| Act::Deliver(worker, mail)));
         for (key, &hand) in state.hands.iter().enumerate() {
             self.acts_of_hand(world, worker, key, hand, acts);
         }
@@ -337,6 +351,7 @@ impl Pool {
     pub(crate) fn deliver(&self, world: &mut World, worker: usize, mail: Mail) {
         let Worker { hands, journal, .. } = &mut world.workers[worker];
         match mail {
+            Mail::Grant(grant) => self.on_grant(world, worker, grant),
             Mail::Start(key, token) if hands[key] == Hand::Idle => hands[key] = Hand::Beginning(token),
             Mail::Start(key, token) => {
                 if hands[key].token() == Some(token) && self.scope.lapses(Lapse::RedeliveredStartRefused) {
@@ -375,6 +390,7 @@ impl Pool {
                 }
             }
         }
+        self.has_seen(world, worker, mail);
     }
 
     pub(crate) fn is_stopping(&self, world: &World, key: usize) -> bool {

@@ -107,7 +107,13 @@ impl Pool {
             }
             Time::RenewalExecuted => {
                 let renewal = world
-                    .on(&Renew { seen: Seen::default(), node: None, workers: vec![id], status: Bytes::new() })
+                    .on(&Renew {
+                        seen: Seen::default(),
+                        node: None,
+                        workers: vec![id],
+                        status: Bytes::new(),
+                        looks_at_memory: false,
+                    })
                     .ok()?;
                 clock.flight.as_mut()?.done = Some(renewal.states[0].is_some());
             }

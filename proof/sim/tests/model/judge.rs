@@ -6,8 +6,10 @@ use tenure_protocol::step::WorkerEvent;
 use tenure_sim::transitions::may;
 
 use super::asks::Attempt;
+use super::grants::is_unread;
 use super::notes::Notes;
 use super::pauses::{Pauses, Wish};
+use super::scope::Lapse;
 use super::states::States;
 use super::updates::Payloads;
 use super::world::{Hand, Life, Mail, Pool, Said, Then, World};
@@ -54,7 +56,8 @@ impl Pool {
                 (Cause::Close | Cause::Reap, Some(_)) if new.is_none() && Self::is_stopped(before) => None,
                 (_, Some(old)) => violation(old, new.as_ref(), cause),
                 (_, None) => {
-                    let assigned = new.as_ref().is_some_and(|new| new.state == JobState::Assigned);
+                    let given = |new: &Record| new.state == JobState::Assigned || is_unread(new);
+                    let assigned = new.as_ref().is_some_and(given);
                     (assigned && cause != Cause::Route { fresh: true }).then_some("S9")
                 }
             };
@@ -79,7 +82,9 @@ impl Pool {
                 None => {}
             }
             let was = old.map(|old| old.state);
-            if new.state == JobState::Assigned && was != Some(JobState::Assigned) {
+            let may_grant = new.state == JobState::Running && cause != Cause::Attest;
+            let is_granted = may_grant && matches!(was, None | Some(JobState::Queued));
+            if new.state == JobState::Assigned && was != Some(JobState::Assigned) || is_granted {
                 let sent = starts.iter().filter(|start| **start == (key, new.token)).count();
                 if sent != 1 {
                     world.broke = Some("S7");
@@ -90,7 +95,8 @@ impl Pool {
                 world.broke = Some("S7");
             }
         }
-        let living = |world: &World, id| world.workers.iter().any(|w| w.id == id && w.lives());
+        let hears = self.scope.lapses(Lapse::GrantWithoutLease);
+        let living = |world: &World, id| world.workers.iter().any(|w| w.id == id && (w.lives() || hears));
         let mail = std::mem::take(&mut world.mail);
         world.mail = mail.into_iter().filter(|(to, _)| living(world, *to)).collect();
     }
@@ -103,7 +109,15 @@ impl Pool {
                 WorkerEvent::Start { token, keys } => {
                     for key in &keys {
                         starts.push((self.key_of(key), token));
-                        world.mail.insert((worker, Mail::Start(self.key_of(key), token)));
+                        let news = self.news_of(world, self.key_of(key), token);
+                        world.mail.insert((worker, news));
+                    }
+                }
+                WorkerEvent::Grant(granted) => {
+                    granted.jobs.iter().for_each(|job| self.check_grant(world, job));
+                    for grant in self.grants_of(&granted) {
+                        starts.push((grant.key, grant.token));
+                        world.mail.insert((worker, Mail::Grant(grant)));
                     }
                 }
                 WorkerEvent::Stop { jobs, .. } => {
@@ -155,7 +169,9 @@ impl Pool {
                     return Some("S2");
                 }
                 let running = record.filter(|record| record.state == JobState::Running);
-                if running.is_some_and(|record| hand.token() != Some(record.token)) {
+                if running.is_some_and(|record| {
+                    hand.token() != Some(record.token) && !worker.may_not_know(key, record)
+                }) {
                     return Some("unattended");
                 }
             }
@@ -193,7 +209,8 @@ fn violation(old: &Record, new: Option<&Record>, cause: Cause) -> Option<&'stati
     if new.token != old.token && !matches!(cause, Cause::Route { .. } | Cause::Attest) {
         return Some("S10");
     }
-    let assigned = new.state == JobState::Assigned && new.token != old.token;
+    let given = matches!(new.state, JobState::Assigned | JobState::Running);
+    let assigned = given && new.token != old.token && cause != Cause::Attest;
     if assigned && (old.state != JobState::Queued || cause != Cause::Route { fresh: true }) {
         return Some("S9");
     }

@@ -19,6 +19,7 @@
 mod act;
 mod asks;
 mod clock;
+mod grants;
 mod judge;
 mod loss;
 mod notes;
@@ -71,127 +72,50 @@ fn fails(name: &str, scope: Scope, property: &str) {
     );
 }
 
-#[test]
-#[ignore = "`make model` walks it"]
-fn faults_together_do_no_harm() {
-    holds("network and members", scope::network_and_members());
-    holds("two routers", scope::two_routers());
-    holds("two keys", scope::two_keys());
+/// A test for each row: it walks these scopes.
+macro_rules! walks {
+    ($($(#[$meta:meta])* $name:ident: $($scope:ident),+;)*) => {
+        $(#[test] $(#[$meta])* fn $name() { $(holds(stringify!($scope), scope::$scope());)+ })*
+    };
 }
 
-#[test]
-#[ignore = "`make model` walks it"]
-fn running_jobs_outlive_a_loss_of_data_and_a_death() {
-    holds("recovery of fewer", scope::recovery_of_fewer());
-    holds("recovery and stops", scope::recovery_and_stops());
-}
-
-#[test]
-#[ignore = "`make model` walks it"]
-fn a_lease_that_is_renewed_again_does_no_harm() {
-    holds("longer leases", scope::longer_leases());
-}
-
-#[test]
-fn late_and_lost_calls_do_no_harm() {
-    holds("network", scope::network());
-}
-
-#[test]
-fn deaths_and_lost_answers_together_do_no_harm() {
-    holds("network and deaths", scope::network_and_deaths());
-}
-
-#[test]
-fn members_come_and_go() {
-    holds("members", scope::members());
-}
-
-#[test]
-fn a_key_has_several_lives() {
-    holds("successors", scope::successors());
-}
-
-#[test]
-fn running_jobs_outlive_a_loss_of_data() {
-    holds("recovery", scope::recovery());
-}
-
-#[test]
-fn calls_of_another_incarnation_do_nothing() {
-    holds("calls from before a loss", scope::recovery_and_late_calls());
-}
-
-#[test]
-fn notifications_come_in_order_and_none_is_lost() {
-    holds("notifications", scope::notifications());
-    holds("many notifications", scope::many_notifications());
-}
-
-#[test]
-fn each_owner_is_given_what_the_one_before_has_left() {
-    holds("checkpoints", scope::checkpoints());
-}
-
-#[test]
-#[ignore = "`make model` walks it"]
-fn what_was_left_outlives_a_death_and_not_its_dispatch() {
-    holds("checkpoints and deaths", scope::checkpoints_and_deaths());
-}
-
-#[test]
-fn each_payload_comes_to_run_and_none_is_undone() {
-    holds("updates", scope::updates());
-}
-
-#[test]
-fn an_end_with_a_former_payload_ends_no_updated_job() {
-    holds("updates and losses", scope::updates_and_losses());
-}
-
-#[test]
-#[ignore = "`make model` walks it"]
-fn no_payload_is_lost_with_a_worker() {
-    holds("updates and deaths", scope::updates_and_deaths());
-}
-
-#[test]
-fn an_ask_comes_to_one_handler_and_ends_as_it_was_told() {
-    holds("asks", scope::asks());
-    holds("idempotent asks", scope::idempotent_asks());
-    holds("asks that start", scope::asks_that_start());
-}
-
-#[test]
-#[ignore = "`make model` walks it"]
-fn an_ask_outlives_the_owner_that_it_was_sent_to() {
-    holds("asks and deaths", scope::asks_and_deaths());
-}
-
-#[test]
-fn a_paused_job_runs_when_it_is_resumed_and_not_before() {
-    holds("pauses", scope::pauses());
-}
-
-#[test]
-#[ignore = "`make model` walks it"]
-fn a_pause_holds_whatever_becomes_of_its_worker() {
-    holds("pauses and deaths", scope::pauses_and_deaths());
-}
-
-#[test]
-fn a_worker_is_silent_before_another_one_takes_over() {
-    holds("leases", scope::leases());
-}
-
-#[test]
-fn every_job_runs_at_last_and_every_stop_ends() {
-    holds("settling", scope::settling());
-}
-
-#[test]
-fn a_shutdown_ends() {
-    holds("closing", scope::closing());
+walks! {
+    #[ignore = "`make model` walks it"]
+    faults_together_do_no_harm: network_and_members, two_routers, two_keys;
+    #[ignore = "`make model` walks it"]
+    running_jobs_outlive_a_loss_of_data_and_a_death: recovery_of_fewer, recovery_and_stops;
+    #[ignore = "`make model` walks it"]
+    a_lease_that_is_renewed_again_does_no_harm: longer_leases;
+    late_and_lost_calls_do_no_harm: network;
+    deaths_and_lost_answers_together_do_no_harm: network_and_deaths;
+    members_come_and_go: members;
+    a_key_has_several_lives: successors;
+    running_jobs_outlive_a_loss_of_data: recovery;
+    calls_of_another_incarnation_do_nothing: recovery_and_late_calls;
+    notifications_come_in_order_and_none_is_lost: notifications, many_notifications;
+    each_owner_is_given_what_the_one_before_has_left: checkpoints;
+    #[ignore = "`make model` walks it"]
+    what_was_left_outlives_a_death_and_not_its_dispatch: checkpoints_and_deaths;
+    each_payload_comes_to_run_and_none_is_undone: updates;
+    an_end_with_a_former_payload_ends_no_updated_job: updates_and_losses;
+    #[ignore = "`make model` walks it"]
+    no_payload_is_lost_with_a_worker: updates_and_deaths;
+    an_ask_comes_to_one_handler_and_ends_as_it_was_told: asks, idempotent_asks, asks_that_start;
+    #[ignore = "`make model` walks it"]
+    an_ask_outlives_the_owner_that_it_was_sent_to: asks_and_deaths;
+    a_paused_job_runs_when_it_is_resumed_and_not_before: pauses;
+    #[ignore = "`make model` walks it"]
+    a_pause_holds_whatever_becomes_of_its_worker: pauses_and_deaths;
+    a_grant_starts_one_handler_and_nothing_that_has_ended: grants, grants_to_full_workers;
+    #[ignore = "`make model` walks it"]
+    a_grant_dies_with_its_worker: grants_and_deaths;
+    #[ignore = "`make model` walks it"]
+    a_grant_holds_in_one_incarnation: grants_and_losses;
+    what_users_want_of_a_granted_job_comes_to_its_handler: grants_and_updates, grants_and_states, grants_and_asks,
+        grants_and_pauses;
+    a_worker_is_silent_before_another_one_takes_over: leases;
+    every_job_runs_at_last_and_every_stop_ends: settling;
+    a_shutdown_ends: closing;
 }
 
 #[test]
@@ -248,6 +172,19 @@ fn mutants_of_pauses_violate_a_property() {
     fails("a late pause wins", scope::pauses().breaking([Mutation::LateSteerWins]), "S22");
     fails("a retry resumes", scope::pauses().breaking([Mutation::UnparkResumes]), "S22");
     fails("paused under any token", scope::pauses().lapsing(Lapse::PausedUnderAnyToken), "S22");
+}
+
+#[test]
+fn mutants_of_grants_violate_a_property() {
+    fails("a grant twice", scope::grants().lapsing(Lapse::GrantTwice), "S2");
+    fails("a stop that raises nothing", scope::grants().lapsing(Lapse::StopRaisesNothing), "S5");
+    fails("a job begun unread", scope::grants().lapsing(Lapse::BeginsUnread), "S2");
+    fails("an assignment as a grant", scope::grants_and_deaths().lapsing(Lapse::AssignedAsGrant), "S2");
+    let without = scope::grants_and_deaths().lapsing(Lapse::GrantWithoutLease);
+    fails("a grant without a lease", without, "S1");
+    let any = scope::grants_and_losses().lapsing(Lapse::GrantOfAnyIncarnation);
+    fails("a grant of any incarnation", any, "S2");
+    fails("a grant is counted on", scope::grants().breaking([Mutation::ConfirmUncounted]), "S8");
 }
 
 #[test]

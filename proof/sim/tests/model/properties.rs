@@ -5,6 +5,7 @@ use tenure_protocol::model::record::JobState;
 use tenure_protocol::step::ReleaseMode;
 
 use super::act::Act;
+use super::grants::is_unread;
 use super::world::{Hand, Life, Pool, World};
 
 fn has_state(model: &Pool, world: &World, state: JobState) -> bool {
@@ -77,8 +78,9 @@ impl Model for Pool {
             Property::sometimes("a job is queued", |model: &Self, world: &World| {
                 has_state(model, world, JobState::Queued)
             }),
-            Property::sometimes("a job is assigned", |model: &Self, world: &World| {
-                has_state(model, world, JobState::Assigned)
+            Property::sometimes("a job is assigned or granted", |model: &Self, world: &World| {
+                let granted = |key| world.store.record(key).is_some_and(is_unread);
+                has_state(model, world, JobState::Assigned) || model.keys.iter().any(granted)
             }),
             Property::sometimes("a job runs", |model: &Self, world: &World| {
                 has_state(model, world, JobState::Running)

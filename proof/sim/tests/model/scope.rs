@@ -52,6 +52,18 @@ pub(crate) enum Lapse {
     SentCountsAsUnhandled,
     /// Each try of an ask's start is a dispatch of its own.
     StartsUnnamed,
+    /// A worker honours a grant whatever it has read or spoken of.
+    GrantTwice,
+    /// A worker honours a grant of the token of a stop that it has read.
+    StopRaisesNothing,
+    /// A worker begins a granted job that it finds among its own, and honours its grant later.
+    BeginsUnread,
+    /// The news of an assigned job, which anybody may take back, is a grant.
+    AssignedAsGrant,
+    /// A worker whose lease is over honours a grant.
+    GrantWithoutLease,
+    /// A worker honours a grant of a former incarnation.
+    GrantOfAnyIncarnation,
     /// A worker goes by a pause whatever token it names.
     PausedUnderAnyToken,
 }
@@ -104,6 +116,10 @@ pub(crate) struct Scope {
     pub(crate) stops: bool,
     /// A node asks the owner of the first key's job.
     pub(crate) ask: Option<Kind>,
+    /// Whether placed jobs are granted.
+    pub(crate) grants: bool,
+    /// Whether workers are full when they read of a grant.
+    pub(crate) full: bool,
     /// How handlers end.
     pub(crate) endings: Vec<ReleaseMode>,
     pub(crate) broken: Mutations,
@@ -141,6 +157,8 @@ fn one_job(left: Left) -> Scope {
         closes: false,
         stops: true,
         ask: None,
+        grants: false,
+        full: false,
         endings: vec![ReleaseMode::Delete, ReleaseMode::Fail],
         broken: Mutations::default(),
         lapse: None,
@@ -304,6 +322,47 @@ pub(crate) fn leases() -> Scope {
 /// The same with a lease that is renewed again.
 pub(crate) fn longer_leases() -> Scope {
     Scope { left: Left { renewals: 2, ..quiet() }, ..leases() }
+}
+
+/// A job is granted, stopped and dispatched again, while calls are late and answers get lost.
+pub(crate) fn grants() -> Scope {
+    Scope { grants: true, dispatches: vec![0, 0], ..one_job(Left { lost: 1, ..quiet() }) }
+}
+
+/// The same with workers that turn away what is granted to them.
+pub(crate) fn grants_to_full_workers() -> Scope {
+    Scope { full: true, dispatches: vec![0], ..grants() }
+}
+
+/// A job is granted, and its worker dies or drains.
+pub(crate) fn grants_and_deaths() -> Scope {
+    let left = Left { lost: 1, sweeps: 1, fences: 1, drains: 1, ..quiet() };
+    Scope { left, dispatches: vec![0], endings: vec![ReleaseMode::Fail], ..grants() }
+}
+
+/// A job is granted, and the data are lost or roll back.
+pub(crate) fn grants_and_losses() -> Scope {
+    Scope { grants: true, ..recovery() }
+}
+
+/// A granted job is given other payloads.
+pub(crate) fn grants_and_updates() -> Scope {
+    Scope { grants: true, ..updates() }
+}
+
+/// A granted job leaves checkpoints.
+pub(crate) fn grants_and_states() -> Scope {
+    Scope { grants: true, ..checkpoints() }
+}
+
+/// A granted job is asked.
+pub(crate) fn grants_and_asks() -> Scope {
+    Scope { grants: true, ..idempotent_asks() }
+}
+
+/// A granted job is paused.
+pub(crate) fn grants_and_pauses() -> Scope {
+    Scope { grants: true, ..pauses() }
 }
 
 /// Events and answers get lost and a worker dies; then all is calm.

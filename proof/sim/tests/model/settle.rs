@@ -127,11 +127,7 @@ impl Pool {
 
     /// Where each event comes once: takes away one that its worker has understood, or that is outdated.
     pub(crate) fn consume(&self, world: &mut World, to: WorkerId, mail: Mail, changed: bool) {
-        let (Mail::Start(key, token)
-        | Mail::Stop(key, token)
-        | Mail::Update(key, token, _)
-        | Mail::Ask(key, token, _)
-        | Mail::Pause(key, token)) = mail;
+        let (key, token) = (mail.key(), mail.token());
         let hand = world.workers.iter().find(|worker| worker.id == to).map(|worker| worker.hands[key]);
         let record = world.store.record(&self.keys[key]);
         let current = record.is_some_and(|record| record.owner == Some(to) && record.token == token);

@@ -27,8 +27,7 @@ impl States {
     }
 
     /// Whether a begin was given the newest one.
-    pub(crate) fn is_what_is_left(&self, given: Option<&Checkpoint>) -> bool {
-        let given = given.map(|given| (given.token, given.number as u8));
+    pub(crate) fn is_what_is_left(&self, given: Option<(Token, u8)>) -> bool {
         given == self.kept && given >= self.left
     }
 
@@ -36,6 +35,11 @@ impl States {
     pub(crate) fn is_of_before(&self, token: Token) -> bool {
         self.kept.is_some_and(|(of, _)| of < token)
     }
+}
+
+/// The token and the number of a checkpoint.
+pub(crate) fn named(checkpoint: &Checkpoint) -> (Token, u8) {
+    (checkpoint.token, checkpoint.number as u8)
 }
 
 impl Pool {

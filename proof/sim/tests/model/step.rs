@@ -3,9 +3,9 @@
 use tenure_protocol::model::id::{Revision, Token, WorkerId};
 use tenure_protocol::model::record::{JobState, Record};
 use tenure_protocol::step::{
-    Attend, Begin, BeginReply, Dispatch, DispatchItem, DispatchReply, Drain, Expire, OpenNormal, Placing,
-    Reap, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Result, Route, Started, StartedItem,
-    Stop, StopItem, StopReply, StoreError, Sweep, WorkerBegins, WorkerStarts,
+    Attend, Begin, BeginReply, BegunJob, Dispatch, DispatchItem, DispatchReply, Drain, Expire, OpenNormal,
+    Placing, Reap, Refusal, Release, ReleaseItem, ReleaseMode, ReleaseReply, Result, Route, Started,
+    StartedItem, Stop, StopItem, StopReply, StoreError, Sweep, WorkerBegins, WorkerStarts,
 };
 
 use super::act::Act;
@@ -13,6 +13,7 @@ use super::judge::Cause;
 use super::notes::Heard;
 use super::scope::Lapse;
 use super::states::give;
+use super::states::named;
 use super::world::{Call, Hand, Held, Leaving, Life, NOW, Parting, Pool, Said, Then, View, World, view};
 
 impl Pool {
@@ -67,7 +68,11 @@ impl Pool {
                 let Hand::Running(held) = &mut world.workers[worker].hands[key] else { return None };
                 held.begun = tenure_protocol::model::record::Begun::Started;
                 let item = StartedItem { key: self.keys[key].clone(), token: held.token, tell: None };
-                world.on(&Started { starts: vec![WorkerStarts { worker: id, items: vec![item] }] }).ok()?;
+                world
+                    .on(&Started {
+                        starts: vec![WorkerStarts { worker: id, finished: vec![], items: vec![item] }],
+                    })
+                    .ok()?;
             }
             Act::End { worker, key, mode } => self.end(&mut world, worker, key, mode)?,
             Act::HandOff { worker, key } => {
@@ -148,6 +153,8 @@ impl Pool {
             }
             Act::Read { worker, key, taken, lost } => self.read(&mut world, worker, key, taken, lost)?,
             Act::Asking(asking) => self.asking(&mut world, asking)?,
+            Act::Find { worker, key, token } => self.find(&mut world, worker, key, token),
+            Act::Nudge(key) => self.nudge(&mut world, key)?,
             Act::Steer(wish) => {
                 world.left.pauses -= 1;
                 self.steer(&mut world, wish);
@@ -183,6 +190,7 @@ impl Pool {
                 let id = self.join(&mut world.store, world.inc, &nonce);
                 world.workers[worker].id = id;
                 world.workers[worker].life = Life::Up;
+                world.workers[worker].high = Token(0);
                 world.workers[worker].cut.clear();
             }
             Act::Drain(worker) => {
@@ -219,6 +227,7 @@ impl Pool {
             }
         }
         self.settle_asks(&mut world);
+        self.look_at_hands(&mut world);
         self.judge(before, &mut world, cause);
         // Walks come to an end.
         (!self.scope.settles || world != *before).then_some(world)
@@ -238,6 +247,7 @@ impl Pool {
             hash: String::new(),
             payload: bytes::Bytes::new(),
             worker,
+            awaited: true,
         };
         let reply = world.on(&Dispatch { by: Placing::Ring(ring), items: vec![item] }).ok()?.remove(0);
         if reply == DispatchReply::Accepted {
@@ -263,16 +273,22 @@ impl Pool {
         let jobs = vec![(self.keys[key].clone(), token)];
         let begins = vec![WorkerBegins { worker: id, finished: Vec::new(), jobs }];
         let reply = world.on(&Begin { begins })?.remove(0).map_err(StoreError::Refused)?.remove(0);
-        if let BeginReply::Begun { record, payload, checkpoint, .. } = &reply {
-            let fits = [
-                ("S15", world.states[key].is_what_is_left(checkpoint.as_deref())),
-                ("S17", world.payloads[key].is_the_last(record.generation(), payload)),
-            ];
-            // With a loss of data, both may be older.
-            let broke = fits.iter().find(|(_, fits)| !fits && self.scope.left.losses == 0);
-            world.broke = world.broke.or(broke.map(|(name, _)| *name));
+        if let BeginReply::Begun(job) = &reply {
+            self.check_belongings(world, key, job);
         }
         Ok(reply)
+    }
+
+    /// A worker gets the last payload and the last checkpoint.
+    pub(crate) fn check_belongings(&self, world: &mut World, key: usize, job: &BegunJob) {
+        let BegunJob { record, payload, checkpoint, .. } = job;
+        let fits = [
+            ("S15", world.states[key].is_what_is_left(checkpoint.as_deref().map(named))),
+            ("S17", world.payloads[key].is_the_last(record.generation(), payload)),
+        ];
+        // With a loss of data, both may be older.
+        let broke = fits.iter().find(|(_, fits)| !fits && self.scope.left.losses == 0);
+        world.broke = world.broke.or(broke.map(|(name, _)| *name));
     }
 
     fn begin(&self, world: &mut World, worker: usize, key: usize, lost: bool) {
@@ -288,7 +304,7 @@ impl Pool {
             return;
         }
         match answer {
-            Ok(BeginReply::Begun { record, .. }) => {
+            Ok(BeginReply::Begun(BegunJob { record, .. })) => {
                 let of = self.dispatch_of(&record);
                 let generation = record.generation();
                 *hand = Hand::Begun(Held {

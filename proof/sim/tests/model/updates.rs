@@ -1,7 +1,7 @@
 //! Other payloads for a job that is there: each run is given the last one, and none is undone.
 
 use bytes::Bytes;
-use tenure_protocol::step::{BeginReply, ReleaseMode, Update, UpdateItem, UpdateReply};
+use tenure_protocol::step::{BeginReply, BegunJob, ReleaseMode, Update, UpdateItem, UpdateReply};
 
 use super::act::Act;
 use super::world::{Call, Hand, Held, Offer, Pool, Then, World};
@@ -92,7 +92,7 @@ impl Pool {
             world.left.lost -= 1;
             return Some(());
         }
-        let Ok(BeginReply::Begun { record, .. }) = answer else { return Some(()) };
+        let Ok(BeginReply::Begun(BegunJob { record, .. })) = answer else { return Some(()) };
         let (ran, told) = (record.generation(), held.told.max(record.generation()));
         let hand = &mut world.workers[worker].hands[key];
         *hand = if taken {

@@ -17,6 +17,7 @@ use tenure_protocol::step::{
 
 use super::asks::{Asked, At, Attempt, Sending, Word};
 use super::clock::Clock;
+use super::grants::Grant;
 use super::notes::{CAP, Heard, Notes};
 use super::pauses::{Pauses, Wish};
 use super::scope::{Left, Scope};
@@ -162,6 +163,10 @@ pub(crate) struct Worker {
     pub(crate) journal: BTreeSet<(usize, usize, Token, Parting)>,
     /// The attempts of the ask that have come, and what became of each.
     pub(crate) asks: BTreeMap<u8, At>,
+    /// The highest token that it has read or spoken of.
+    pub(crate) high: Token,
+    /// The last run of each key that it has had in hand, where jobs are granted.
+    pub(crate) had: Vec<Token>,
 }
 
 impl Worker {
@@ -192,12 +197,39 @@ pub(crate) struct View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mail {
     Start(usize, Token),
+    Grant(Grant),
     Stop(usize, Token),
     /// Its record has a payload of this generation.
     Update(usize, Token, u64),
     Ask(usize, Token, Attempt),
     /// Somebody pauses it.
     Pause(usize, Token),
+}
+
+impl Mail {
+    /// The job that it is about.
+    pub(crate) fn key(self) -> usize {
+        match self {
+            Self::Grant(grant) => grant.key,
+            Self::Start(key, _)
+            | Self::Stop(key, _)
+            | Self::Update(key, ..)
+            | Self::Ask(key, ..)
+            | Self::Pause(key, _) => key,
+        }
+    }
+
+    /// The token of the run that it is about.
+    pub(crate) fn token(self) -> Token {
+        match self {
+            Self::Grant(grant) => grant.token,
+            Self::Start(_, token)
+            | Self::Stop(_, token)
+            | Self::Update(_, token, _)
+            | Self::Ask(_, token, _)
+            | Self::Pause(_, token) => token,
+        }
+    }
 }
 
 /// A call on its way.
@@ -301,6 +333,7 @@ impl Pool {
             stop_retry: Duration::ZERO,
             max_attempts: 2,
             notify_cap: CAP,
+            grant_max: u64::from(scope.grants),
             ..Settings::default()
         };
         let keys = (0..scope.keys).map(|key| JobKey::try_from(format!("k{key}").as_str()).unwrap()).collect();
@@ -345,6 +378,8 @@ impl Pool {
                 said: Said::LastWord,
                 journal: BTreeSet::new(),
                 asks: BTreeMap::new(),
+                high: Token(0),
+                had: vec![Token(0); hands.len()],
             });
         }
         let view = view(&store);

@@ -10,9 +10,9 @@ use crate::model::id::{Incarnation, JobKey};
 use crate::step::{
     Ask, Attend, AttestJobs, Begin, Bootstrap, ChangeSchedule, ClaimPool, CleanUp, Dispatch, Drain, Expire,
     ForgetNode, HoldTurns, Inspect, Join, ListOwned, ListPlanned, LookUp, Notify, NotifyOrStart, OpenNormal,
-    Performs, PoolEvent, PruneConsumers, Purge, ReadHeartbeats, ReadNode, ReadOldest, ReadPool, ReadState,
-    ReadTime, Reap, Recover, Release, Reply, RestoreGroup, Result, Route, Save, Settle, ShutDown, Started,
-    Steer, Step, Stop, StoreError, Survey, Sweep, Take, TakeTick, Tell, Unpark, Update,
+    Performs, PoolEvent, PruneConsumers, Purge, ReadHeartbeats, ReadNode, ReadPool, ReadState, ReadTime,
+    Reap, Recover, Release, Reply, RestoreGroup, Result, Route, Save, Settle, ShutDown, Started, Steer, Step,
+    Stop, StoreError, Survey, Sweep, Take, TakeTick, Tell, Unpark, Update,
 };
 
 /// A schedule of this node. `round` rises with the incarnation, so late answers are known.
@@ -155,7 +155,6 @@ calls! {
     /// Reads the last entries in the stream of a leaving worker.
     ReadLast(ReadNode),
     Owned(ListOwned),
-    OldestEvent(ReadOldest),
     Stop(Stop),
     Notify(Notify),
     NotifyOrStart(NotifyOrStart),
@@ -169,6 +168,8 @@ calls! {
     LookToUpdate(LookUp),
     /// Looks up the outcomes of dispatches.
     LookUp(LookUp),
+    /// Tells the owners of granted jobs once more to begin them. Another look repeats it.
+    TellOwners(Steer),
     /// Looks up the owners of keys.
     FindOwners(LookUp),
     Tell(Tell),
@@ -241,7 +242,6 @@ impl Call {
             | Self::Recover(..)
             | Self::OpenNormal(..)
             | Self::ReadLast(..)
-            | Self::OldestEvent(..)
             | Self::RestoreGroup(..)
             | Self::PruneConsumers(..) => "other",
             call => call.step(),

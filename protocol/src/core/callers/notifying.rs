@@ -88,7 +88,7 @@ impl Requests {
                 start.not_after = not_after(request.deadline);
             }
             let worker = ring.pick(request.key.as_bytes(), 0);
-            let start = DispatchItem { worker, ..(**start).clone() };
+            let start = DispatchItem { worker, awaited: false, ..(**start).clone() };
             Some(NotifyOrStartItem { start, guess: request.owner, body: body.clone() })
         };
         let ring = ring.revision();

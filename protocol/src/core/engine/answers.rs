@@ -41,8 +41,7 @@ impl Engine {
             | Done::Save(..)
             | Done::Reply(..)
             | Done::ReadLast(..)
-            | Done::Owned(..)
-            | Done::OldestEvent(..) => return self.on_ownership(done),
+            | Done::Owned(..) => return self.on_ownership(done),
             Done::Route(_, events, answer) => return self.routing.on_routed(&mut self.ctx, events, answer),
             Done::ReadPool(_, answer) => return self.routing.on_events(&mut self.ctx, false, answer),
             Done::ClaimPool(_, answer) => return self.routing.on_events(&mut self.ctx, true, answer),
@@ -73,6 +72,7 @@ impl Engine {
                 }
             }
             Done::ForgetNode(..) => self.on_forgotten(),
+            Done::TellOwners(_, answer) => return answer.map(drop),
             done => return self.on_users(done),
         }
         Ok(())
@@ -157,13 +157,19 @@ impl Engine {
     }
 
     fn on_node_events(&mut self, events: NodeEvents) {
+        let gate = self.gate();
         for (id, entry, event) in events.workers {
             if let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) {
                 match event {
                     WorkerEvent::Ask { asker, asks } => {
                         worker.jobs.on_asks(&self.ctx, entry, &asker, asks, self.clock.ms(self.ctx.now));
                     }
-                    event => worker.jobs.on_event(&mut self.ctx, entry, event),
+                    event => {
+                        if let WorkerEvent::Grant(granted) = &event {
+                            self.pool.saw_token(granted.token);
+                        }
+                        worker.on_event(&mut self.ctx, &self.ring, gate, entry, event);
+                    }
                 }
             }
         }

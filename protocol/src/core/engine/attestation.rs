@@ -14,7 +14,7 @@ impl Engine {
             _ => return Ok(()),
         };
         let error = error.cloned();
-        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == id) else { return Ok(()) };
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker() == id) else { return Ok(()) };
         if incarnation != self.ctx.incarnation {
             return Ok(());
         }

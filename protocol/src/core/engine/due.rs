@@ -35,7 +35,7 @@ impl Engine {
         self.tell_news();
         if gate.may_read() {
             let reads = self.workers.values();
-            let reads = reads.filter_map(|w| Some((w.member_id()?, w.jobs.inbox.cursor())));
+            let reads = reads.filter_map(|w| Some((w.member_id()?, w.jobs.cursor())));
             self.reading.flush(&mut self.ctx, reads);
         }
         if gate.is_known() {
@@ -171,7 +171,7 @@ impl Engine {
         self.dispatching.flush(&mut self.ctx, &self.ring, not_after, known && clock_known);
         self.requests.flush(&mut self.ctx, &self.ring, clock_known.then_some(not_after), known);
         let (workers, members) = (&self.workers, &self.members);
-        let held = || workers.values().flat_map(|w| w.jobs.held.keys().cloned()).collect();
+        let held = || workers.values().flat_map(|w| w.jobs.held().keys().cloned()).collect();
         let left = || members.entries.keys().copied().collect();
         self.closing.on_time(&mut self.ctx, held, left);
     }

@@ -58,7 +58,7 @@ impl Inspecting {
             let Some(id) = worker.member_id() else { continue };
             let behind =
                 after.as_ref().filter(|(of, _)| *of == local).map_or(Unbounded, |(_, key)| Excluded(key));
-            for (key, held) in worker.jobs.held.range::<JobKey, _>((behind, Unbounded)) {
+            for (key, held) in worker.jobs.held().range::<JobKey, _>((behind, Unbounded)) {
                 some.push((id, key.clone(), held.token));
                 if some.len() == BATCH_MAX {
                     self.after = Some((local, key.clone()));
@@ -86,7 +86,7 @@ impl Engine {
         if inspected.next == 0 {
             // A look may have put back what says that a worker has a job.
             for worker in self.workers.values_mut() {
-                worker.jobs.audit_due = true;
+                worker.jobs.audit();
             }
         }
         if inspected.strangers > 0 {
@@ -101,7 +101,7 @@ impl Engine {
                 HeldState::Kept => {}
                 HeldState::Outranked => worker.jobs.outranked(&mut self.ctx, key, token),
                 HeldState::Missing => {
-                    is_missing |= worker.jobs.held.get(&key).is_some_and(|held| {
+                    is_missing |= worker.jobs.held().get(&key).is_some_and(|held| {
                         let runs = matches!(
                             held.phase,
                             JobPhase::Waiting(_) | JobPhase::Starting | JobPhase::Running

@@ -72,7 +72,7 @@ impl Engine {
             self.sweeping.kick();
         }
         // The map may already have told of a drain that followed the join.
-        worker.on_member(&mut self.ctx, self.members.entries.get(&worker.jobs.worker), false);
+        worker.on_member(&mut self.ctx, self.members.entries.get(&worker.jobs.worker()), false);
         Ok(())
     }
 

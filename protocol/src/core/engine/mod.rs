@@ -16,7 +16,6 @@ pub mod status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::core::call::Call;
 use crate::core::callers::dispatching::Dispatching;
 use crate::core::callers::requests::Requests;
 use crate::core::ctx::{Config, Ctx, Purpose};
@@ -42,7 +41,7 @@ use crate::model::member::{MemberState, Members};
 use crate::model::settings::StoredSettings;
 use crate::model::unsaved::NotSaved;
 use crate::mutation::Mutation;
-use crate::step::{Outcome, ReadOldest, Refusal, Renewal, Result, Seen, StoreError};
+use crate::step::{Outcome, Refusal, Renewal, Result, Seen, StoreError, WhenFull};
 use inspecting::Inspecting;
 use moving::MovesNow;
 use namesake::Namesake;
@@ -256,7 +255,7 @@ impl Engine {
                 }
             }
             Input::Handler { worker, key, token, event } => {
-                if let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == worker) {
+                if let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker() == worker) {
                     worker.jobs.on_handler(&mut self.ctx, &key, token, event);
                 } else if let HandlerEvent::Checkpoint { number, .. } = event {
                     let why = NotSaved::JobGone;
@@ -302,7 +301,7 @@ impl Engine {
         self.ctx.workers_up = ring.live();
         self.ring = ring;
         for worker in self.workers.values_mut() {
-            let member = self.members.entries.get(&worker.jobs.worker);
+            let member = self.members.entries.get(&worker.jobs.worker());
             worker.on_member(&mut self.ctx, member, changed);
         }
         self.move_by_this_ring();
@@ -324,9 +323,10 @@ impl Engine {
             self.damage = Some(renewal.damage.as_str().into()).filter(|_| !renewal.damage.is_empty());
             self.ctx.report(Notice::Damaged { signs: renewal.damage });
         }
-        if renewal.evicts.as_deref() != self.evicts.as_deref() {
-            self.evicts = renewal.evicts.as_deref().map(Arc::from);
-            self.ctx.report(Notice::Evicts { policy: renewal.evicts });
+        match renewal.when_full {
+            WhenFull::Unknown => {}
+            WhenFull::Refuses => self.evicts_by(None),
+            WhenFull::Evicts(policy) => self.evicts_by(Some(policy)),
         }
         let polled = !self.ctx.config.broken.has(Mutation::FlagNotPolled);
         if let Some(incarnation) = self.pool.incarnation.filter(|_| polled) {
@@ -346,18 +346,28 @@ impl Engine {
         if polled {
             self.closing.saw_flag(renewal.flag);
         }
+        let mut entries = renewal.oldest.into_iter();
         for (&id, state) in workers.iter().zip(&renewal.states) {
+            let oldest = entries.next().flatten();
             let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) else {
                 continue;
             };
             match state {
                 None => worker.fence(&mut self.ctx),
                 Some(MemberState::Up | MemberState::Standby | MemberState::Draining) => {
-                    self.ctx.call(Call::OldestEvent(ReadOldest { worker: id }));
+                    worker.jobs.oldest_event(oldest);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The server's policy of eviction, if the server evicts.
+    fn evicts_by(&mut self, policy: Option<String>) {
+        if policy.as_deref() != self.evicts.as_deref() {
+            self.evicts = policy.as_deref().map(Arc::from);
+            self.ctx.report(Notice::Evicts { policy });
+        }
     }
 
     /// The incarnation that steps are sent in.

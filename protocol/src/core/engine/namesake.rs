@@ -15,7 +15,7 @@ pub(super) struct Namesake {
 impl Engine {
     /// Called with each renewal. Any node expires the leftovers of a crash after little more than a worker TTL.
     pub(super) fn look_for_namesake(&mut self) {
-        let own = |id| self.workers.values().any(|worker| worker.jobs.worker == id);
+        let own = |id| self.workers.values().any(|worker| worker.jobs.worker() == id);
         let name = &self.ctx.config.node;
         let other = self.members.entries.iter().any(|(id, member)| member.node == *name && !own(*id));
         if !other {

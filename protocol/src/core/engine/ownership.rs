@@ -13,7 +13,7 @@ use crate::step::{
 
 impl Engine {
     pub(super) fn worker_at(&mut self, id: WorkerId) -> Option<(&mut Worker, &mut Ctx)> {
-        let worker = self.workers.values_mut().find(|w| w.jobs.worker == id)?;
+        let worker = self.workers.values_mut().find(|w| w.jobs.worker() == id)?;
         Some((worker, &mut self.ctx))
     }
 
@@ -31,7 +31,7 @@ impl Engine {
             Done::Take(Take { worker, finished, items }, answer) => {
                 let Some((worker, ctx)) = self.worker_at(worker) else { return Ok(()) };
                 match answer {
-                    answer if worker.jobs.takes.was_abandoned() => {
+                    answer if worker.jobs.take_was_abandoned() => {
                         worker.jobs.not_taken(&items);
                         return answer.map(drop);
                     }
@@ -64,12 +64,6 @@ impl Engine {
                     return worker.on_owned(ctx, answer);
                 }
             }
-            Done::OldestEvent(step, answer) => {
-                let oldest = answer?;
-                if let Some((worker, _)) = self.worker_at(step.worker) {
-                    worker.jobs.inbox.oldest(oldest);
-                }
-            }
             _ => {}
         }
         Ok(())
@@ -91,7 +85,7 @@ impl Engine {
         let mut news = whole == 0;
         for begins in begins {
             let Some((worker, ctx)) = self.worker_at(begins.worker) else { continue };
-            if !worker.jobs.begins.was_abandoned() {
+            if !worker.jobs.begins_were_abandoned() {
                 news |= worker.jobs.begin_again(ctx, begins, whole, &error);
             }
         }
@@ -99,11 +93,13 @@ impl Engine {
     }
 
     fn on_begun(&mut self, begins: WorkerBegins, answer: WorkerBegun) {
-        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker == begins.worker) else { return };
+        let Some(worker) = self.workers.values_mut().find(|w| w.jobs.worker() == begins.worker) else {
+            return;
+        };
         let ctx = &mut self.ctx;
         match answer {
             Err(Refusal::Fenced) => worker.fence(ctx),
-            _ if worker.jobs.begins.was_abandoned() => {}
+            _ if worker.jobs.begins_were_abandoned() => {}
             Err(Refusal::ShuttingDown) => worker.jobs.on_begin_shut(begins.finished, begins.jobs),
             Err(refusal) => {
                 let whole = begins.jobs.len();
@@ -111,7 +107,7 @@ impl Engine {
             }
             Ok(replies) => {
                 let WorkerBegins { finished, jobs, .. } = begins;
-                let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun { .. }));
+                let begun = replies.iter().any(|reply| matches!(reply, BeginReply::Begun(_)));
                 let highest = jobs.iter().map(|(_, token)| *token).max();
                 worker.check_places(ctx, &self.ring, &replies, &jobs);
                 worker.jobs.on_begun(ctx, &finished, jobs, replies);
@@ -129,11 +125,11 @@ impl Engine {
             Ok(noted) => {
                 self.shared_calls.starts.widen();
                 let mut rest = &*noted;
-                for WorkerStarts { worker, items } in starts {
+                for WorkerStarts { worker, finished, items } in starts {
                     let (noted, others) = rest.split_at(items.len().min(rest.len()));
                     rest = others;
                     if let Some((worker, ctx)) = self.worker_at(worker) {
-                        worker.jobs.on_started_noted(ctx.now, items, noted);
+                        worker.jobs.on_started_noted(ctx.now, &finished, items, noted);
                     }
                 }
                 return Ok(());
@@ -143,9 +139,9 @@ impl Engine {
         let key = first(starts.iter().flat_map(|starts| &starts.items).map(|item| &item.key));
         self.shared_calls.starts.narrow(whole, &error);
         let mut news = false;
-        for WorkerStarts { worker, items } in starts {
+        for WorkerStarts { worker, finished, items } in starts {
             if let Some((worker, ctx)) = self.worker_at(worker) {
-                news |= worker.jobs.starteds.failed(ctx.now, items, whole, &error);
+                news |= worker.jobs.start_again(ctx.now, finished, items, whole, &error);
             }
         }
         self.ctx.heard(news, key, error)

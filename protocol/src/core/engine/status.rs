@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::Engine;
-use crate::core::jobs::held::JobPhase;
 use crate::core::roles::phase::Phase;
 use crate::core::time::Time;
 use crate::core::worker::Worker;
@@ -67,20 +66,15 @@ pub struct WorkerStatus {
 impl Worker {
     fn status(&self) -> WorkerStatus {
         let jobs = &self.jobs;
-        let is_stuck = |held: &crate::core::jobs::held::HeldJob| {
-            matches!(held.phase, JobPhase::Aborting) && held.overdue_at.is_none()
-        };
-        // Scans only where a job is stuck: most workers hold many jobs, and none of them is.
-        let stuck = jobs.stuck.then(|| jobs.held.iter().filter(|(_, held)| is_stuck(held)));
         WorkerStatus {
             id: self.member_id(),
-            held: jobs.held.len(),
+            held: jobs.held().len(),
             capacity: jobs.capacity(),
             full: jobs.has_no_place(),
             to_start: jobs.to_start(),
-            coming: jobs.coming.len(),
+            coming: jobs.coming(),
             to_move: self.to_move(),
-            stuck: stuck.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
+            stuck: jobs.stuck(),
         }
     }
 }

@@ -156,6 +156,9 @@ impl Jobs {
         if !self.inbox.admit(entry, 1) {
             return;
         }
+        for (_, ask) in &asks {
+            self.grants.has_seen(ask.token);
+        }
         self.answering.entries.push(entry);
         self.answering.entries_due.get_or_insert(ctx.now + ENTRY_WAITS);
         let settings = &ctx.config.settings;

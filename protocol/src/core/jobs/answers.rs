@@ -5,7 +5,7 @@ use tenure_steps::EntryId;
 use super::ToRelease;
 use super::held::{JobPhase, LeavingJob};
 use super::unsaid::{Word, Words};
-use super::{Jobs, PendingBegin};
+use super::{Jobs, PendingBegin, Purpose, ToBegin};
 use crate::core::batcher::is_of_an_item;
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
@@ -27,29 +27,32 @@ impl Jobs {
     ) {
         self.begins.answered();
         self.inbox.deleted(finished);
-        for ((key, token), reply) in jobs.into_iter().zip(replies) {
+        let purposes = std::mem::take(&mut self.begin_in_flight);
+        for (((key, token), reply), purpose) in jobs.into_iter().zip(replies).zip(purposes) {
             if reply == BeginReply::Full {
-                self.begins.push((key, token, None));
+                self.begins.push(ToBegin { key, token, purpose, entry: None });
                 continue;
             }
             let id = (key, token);
-            let Some(early) = self.beginning.remove(&id) else {
-                self.on_reread(ctx, id, reply);
-                continue;
+            let early = match purpose {
+                Purpose::Take => self.beginning.remove(&id),
+                Purpose::Confirm => None,
+                Purpose::Read => {
+                    self.on_reread(ctx, id, reply);
+                    continue;
+                }
             };
+            let Some(early) = early else { continue };
             let (key, token) = id;
             let newer = (early.generation > 0).then(|| (key.clone(), early.generation.into()));
             match reply {
-                BeginReply::Begun { record, waiting, payload, checkpoint } => {
+                BeginReply::Begun(mut job) => {
                     if let Some((tell, entries)) = early.stop {
-                        let out = LeavingJob::begun_to_stop(&record);
+                        let out = LeavingJob::begun_to_stop(&job.record);
                         self.release_for_stopper(key, token, out, tell, entries);
-                    } else if self.held.contains_key(&key)
-                        && !ctx.config.broken.has(Mutation::StartsWhatItHolds)
-                    {
-                        self.succeed(ctx, key, record, (payload, checkpoint), waiting || early.notified);
                     } else {
-                        self.take_up(ctx, key, &record, (payload, checkpoint), waiting || early.notified);
+                        job.waiting |= early.notified;
+                        self.receive(ctx, key, job);
                     }
                 }
                 BeginReply::Refused | BeginReply::Full => {
@@ -68,7 +71,9 @@ impl Jobs {
     pub(in crate::core) fn on_begin_shut(&mut self, finished: Vec<EntryId>, jobs: Vec<(JobKey, Token)>) {
         self.begins.answered();
         self.inbox.not_deleted(finished);
-        for (key, token) in jobs {
+        let purposes = std::mem::take(&mut self.begin_in_flight);
+        let takes = |(_, purpose): &(_, Purpose)| *purpose == Purpose::Take;
+        for ((key, token), _) in jobs.into_iter().zip(purposes).filter(takes) {
             match self.beginning.remove(&(key.clone(), token)) {
                 Some(PendingBegin { stop: Some((tell, entries)), of, .. }) => {
                     self.release_for_stopper(key, token, LeavingJob::to_stop(of), tell, entries);
@@ -165,7 +170,9 @@ impl Jobs {
             self.begins.put_back(ctx.now, Vec::new());
             return true;
         }
-        let jobs = jobs.into_iter().map(|(key, token)| (key, token, None)).collect();
+        let purposes = std::mem::take(&mut self.begin_in_flight);
+        let again = |((key, token), purpose)| ToBegin { key, token, purpose, entry: None };
+        let jobs = jobs.into_iter().zip(purposes).map(again).collect();
         self.audit_due = true;
         self.begins.failed(ctx.now, jobs, whole, error)
     }
@@ -234,7 +241,14 @@ impl Jobs {
     }
 
     /// `noted`: for each, whether the store knew the job as this worker's.
-    pub(in crate::core) fn on_started_noted(&mut self, now: Time, items: Vec<StartedItem>, noted: &[bool]) {
+    pub(in crate::core) fn on_started_noted(
+        &mut self,
+        now: Time,
+        finished: &[EntryId],
+        items: Vec<StartedItem>,
+        noted: &[bool],
+    ) {
+        self.inbox.deleted(finished);
         let mut again = Vec::new();
         for (item, noted) in items.into_iter().zip(noted) {
             match self.held.get_mut(&item.key).filter(|held| held.token == item.token) {

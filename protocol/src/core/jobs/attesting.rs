@@ -88,7 +88,7 @@ impl Attesting {
     }
 
     /// The worker has not finished its report in time.
-    pub(in crate::core) fn is_overdue(&self, now: Time) -> bool {
+    fn is_overdue(&self, now: Time) -> bool {
         now >= self.give_up_at
     }
 
@@ -145,6 +145,8 @@ impl Jobs {
     /// fetches notifications anew, because data that went back may reuse numbers and ids.
     fn void(&mut self, ctx: &mut Ctx) {
         self.begins.abandon();
+        self.grants.void();
+        self.outside.clear();
         self.void_updates(ctx);
         self.beginning.clear();
         self.give_successors_back(ctx);
@@ -351,7 +353,7 @@ impl Jobs {
             self.order(ctx, &key, StopOrder::own(StopReason::Stopped));
             self.forget_checkpoint(ctx, &(key, token));
         } else if self.releasing.contains_key(&(key.clone(), token)) {
-            self.stop_leaving(ctx, &(key, token), None);
+            self.stop_leaving(ctx, &(key, token), Some(id), None);
         } else {
             self.release_for_stopper(key, token, LeavingJob::to_stop(Some(id)), None, vec![]);
         }
@@ -368,6 +370,11 @@ impl Jobs {
             self.arm(&key, Some(ctx.now + ctx.config.timing.kill));
         }
         ctx.report(Notice::Outranked { key, token });
+    }
+
+    /// The report takes so long that the worker must be fenced.
+    pub(in crate::core) fn must_give_up(&self, now: Time) -> bool {
+        self.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(now))
     }
 
     /// The pool knows the worker in this incarnation.

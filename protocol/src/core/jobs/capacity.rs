@@ -63,7 +63,7 @@ impl Jobs {
     }
 
     /// A job that was assigned goes to the next worker: nothing of it was begun.
-    pub(super) fn send_elsewhere(&mut self, ctx: &Ctx, key: JobKey, token: Token, entry: EntryId) {
+    pub(super) fn send_elsewhere(&mut self, ctx: &Ctx, key: JobKey, token: Token, entry: Option<EntryId>) {
         let item = ReleaseItem {
             key,
             token,
@@ -76,7 +76,7 @@ impl Jobs {
             tell_stopper: None,
             result: String::new(),
         };
-        self.push_release(item, LeavingJob::default(), vec![entry]);
+        self.push_release(item, LeavingJob::default(), entry.into_iter().collect());
     }
 
     /// The way to the next worker of a job's chain.

@@ -14,7 +14,7 @@ use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Failure};
 use crate::core::time::{Time, earliest};
 use crate::core::worker::shared_calls::InFlight;
-use crate::model::id::{JobKey, NodeName, Token};
+use crate::model::id::{DispatchId, JobKey, NodeName, Token};
 use crate::model::stop::StopReason;
 use crate::model::why::Cause;
 use crate::mutation::Mutation;
@@ -42,7 +42,7 @@ impl Jobs {
         self.answering.touch(key, token);
         match held.phase {
             // The pool accepted it before it stopped, and the job has begun: it is started first, and then stopped.
-            JobPhase::Waiting(_) if why == StopReason::Shutdown && !held.started_before => {}
+            JobPhase::Waiting(_) if why == StopReason::Shutdown && !held.started_before() => {}
             JobPhase::Waiting(_) => self.never_ran(ctx, key),
             JobPhase::Starting if !goes_on(why) => {
                 held.phase = JobPhase::Stopping;
@@ -73,6 +73,8 @@ impl Jobs {
         let overdue = earliest(self.timers.deadline(), self.pauses.deadline());
         let overdue = earliest(overdue, self.starts.deadline());
         let overdue = earliest(overdue, self.updates.deadline());
+        let overdue = earliest(overdue, self.grants.deadline());
+        let overdue = earliest(overdue, self.outside.front().map(|job| job.until));
         if !may_send {
             return overdue;
         }
@@ -84,11 +86,8 @@ impl Jobs {
         if !open {
             return frees;
         }
-        let to_delete = self.inbox.has_handled() && self.takes.is_free();
-        let begins = [
-            to_delete.then(|| self.begins.resumes_at()).flatten(),
-            self.has_room().then(|| self.begins.deadline()).flatten(),
-        ];
+        let to_delete = self.inbox.has_handled() && self.takes.is_free() && !self.will_note_starts();
+        let begins = [to_delete.then(|| self.begins.resumes_at()).flatten(), self.begins.deadline()];
         let begins = begins.into_iter().filter(|_| !in_flight.begins).fold(None, earliest);
         let batchers = [begins, self.takes.deadline()];
         batchers.into_iter().fold(frees, earliest)
@@ -132,7 +131,7 @@ impl Jobs {
         let Some(mut held) = self.take_out(ctx, key) else { return };
         let id = (key.clone(), held.token);
         let unnoted = held.unsaid.has(Word::Start);
-        let tell = if held.started_before && !unnoted { None } else { held.waiting_node() };
+        let tell = if held.started_before() && !unnoted { None } else { held.waiting_node() };
         let cause = self.cause_of(mode, held.order.as_ref().map(|order| order.why));
         let mut item =
             ReleaseItem { delay, tell, result, ..ReleaseItem::new(key.clone(), id.1, mode, cause) };
@@ -168,7 +167,7 @@ impl Jobs {
             }
             held.unsaid.add(Word::Deliveries);
         }
-        let (attempts, started, words) = (held.attempts, held.started_before, held.unsaid);
+        let (attempts, started, words) = (held.attempts, held.started_before(), held.unsaid);
         let out = LeavingJob {
             id: Some(held.id.clone()),
             attempts,
@@ -190,13 +189,7 @@ impl Jobs {
             self.drop_asks(ctx, key, token);
         }
         let mut held = self.held.remove(key)?;
-        if !self.coming.is_empty() {
-            self.coming.remove(key);
-        }
-        if ctx.config.starts_per_second.is_some() && matches!(held.phase, JobPhase::Waiting(_)) {
-            // It must not take the turn of another start.
-            self.to_start.retain(|(waits, token)| waits != key || *token != held.token);
-        }
+        self.starts.end(key, &mut held, ctx.config.starts_per_second.is_some());
         self.timers.put(&mut held.overdue_at, key, None);
         if held.notes.paused {
             self.pauses.end(key);
@@ -207,7 +200,6 @@ impl Jobs {
         if ctx.config.broken.has(Mutation::ReleaseBeforeReply) {
             held.unsaid.remove(Word::Replies);
         }
-        self.starting -= usize::from(std::mem::take(&mut held.has_permit));
         Some(held)
     }
 
@@ -278,9 +270,17 @@ impl Jobs {
 
     /// A job on its way out must stop. Its release ends it if the store knows of the stop. If the data go back
     /// meanwhile, only this worker can end it. The node `tell` waits for the stop.
-    pub(super) fn stop_leaving(&mut self, ctx: &mut Ctx, id: &(JobKey, Token), tell: Option<NodeName>) {
+    pub(super) fn stop_leaving(
+        &mut self,
+        ctx: &mut Ctx,
+        id: &(JobKey, Token),
+        of: Option<DispatchId>,
+        tell: Option<NodeName>,
+    ) {
         let Some(out) = self.releasing.get_mut(id) else { return };
         out.stopped = true;
+        // Of a job that was never begun here the stop alone names the dispatch.
+        out.id = out.id.take().or(of);
         out.stopper = tell.or(out.stopper.take());
         if let Some((item, _)) = self.unsaid.release_of(id) {
             end_for_good(item, out);
@@ -307,6 +307,7 @@ impl Jobs {
     }
 
     pub(super) fn push_release(&mut self, item: ReleaseItem, out: LeavingJob, entries: Vec<EntryId>) {
+        self.grants.has_seen(item.token);
         self.releasing.insert((item.key.clone(), item.token), out);
         self.releases.push((item, entries));
     }
@@ -314,6 +315,7 @@ impl Jobs {
     /// Asks all jobs to end, and from now on hands off every new job.
     pub(in crate::core) fn leave(&mut self, ctx: &mut Ctx, why: StopReason) {
         self.leaving = Some(why);
+        self.turn_outside_away();
         let keys: Vec<_> = self.held.keys().cloned().collect();
         for key in keys {
             self.order(ctx, &key, StopOrder::own(why));
@@ -328,6 +330,8 @@ impl Jobs {
         }
         self.leave(ctx, StopReason::LeaseLost);
         self.begins.clear();
+        self.grants.void();
+        self.outside.clear();
         self.starteds.clear();
         self.unsaid.clear();
         self.drop_checkpoints(ctx);
@@ -373,11 +377,10 @@ impl Jobs {
 
     /// The next jobs to begin, at most `most`, and the finished entries. `None` when there are neither.
     pub(in crate::core) fn next_begins(&mut self, now: Time, most: usize) -> Option<WorkerBegins> {
-        let room = self.has_room();
-        let mut jobs =
-            room.then(|| self.begins.batch_within(now, most, BATCH_BYTES, to_begin_bytes)).flatten();
+        let mut jobs = self.begins.batch_within(now, most, BATCH_BYTES, to_begin_bytes);
         if jobs.is_none()
             && self.inbox.has_handled()
+            && !self.will_note_starts()
             && self.begins.is_free()
             && self.takes.is_free()
             && self.begins.occupy(now)
@@ -387,14 +390,20 @@ impl Jobs {
         Some(self.begins_of(jobs?))
     }
 
+    /// The next note of starts names the finished entries: no call of their own is due for them.
+    fn will_note_starts(&self) -> bool {
+        self.grants.has_unconfirmed() || self.starteds.has_next()
+    }
+
     /// A job that must be begun alone, if one is due.
     pub(in crate::core) fn next_begin_alone(&mut self, now: Time) -> Option<WorkerBegins> {
-        let job = self.has_room().then(|| self.begins.batch_alone(now)).flatten()?;
+        let job = self.begins.batch_alone(now)?;
         Some(self.begins_of(job))
     }
 
     fn begins_of(&mut self, jobs: Vec<ToBegin>) -> WorkerBegins {
-        let jobs = jobs.into_iter().map(|(key, token, entry)| {
+        self.begin_in_flight = jobs.iter().map(|job| job.purpose).collect();
+        let jobs = jobs.into_iter().map(|ToBegin { key, token, entry, .. }| {
             if let Some(entry) = entry {
                 self.inbox.answered(entry);
             }
@@ -404,22 +413,36 @@ impl Jobs {
         WorkerBegins { worker: self.worker, finished: self.inbox.take_handled(), jobs }
     }
 
+    /// A note of a start is due. A job that goes on elsewhere leaves once its start is noted.
+    pub(in crate::core) fn has_due_start(&self, now: Time) -> bool {
+        self.starteds.has_due(now) || self.starteds.has_next() && !self.unsaid.is_empty()
+    }
+
+    /// The notes of starts wait no longer for others.
+    pub(in crate::core) fn hurry_starts(&mut self) {
+        self.starteds.hurry();
+    }
+
     /// A start that must be noted alone, if one is due.
     pub(in crate::core) fn next_start_alone(&mut self, now: Time) -> Option<WorkerStarts> {
         let items = self.starteds.batch_alone(now)?;
-        Some(WorkerStarts { worker: self.worker, items })
+        Some(self.starts_of(items))
     }
 
     /// The next starts to note, at most `most`.
     pub(in crate::core) fn next_starts(&mut self, now: Time, most: usize) -> Option<WorkerStarts> {
         let bytes = |item: &StartedItem| item.key.as_bytes().len();
         let items = self.starteds.batch_within(now, most, BATCH_BYTES, bytes)?;
-        Some(WorkerStarts { worker: self.worker, items })
+        Some(self.starts_of(items))
+    }
+
+    fn starts_of(&mut self, items: Vec<StartedItem>) -> WorkerStarts {
+        WorkerStarts { worker: self.worker, finished: self.inbox.take_handled(), items }
     }
 }
 
-fn to_begin_bytes((key, ..): &ToBegin) -> usize {
-    key.as_bytes().len()
+fn to_begin_bytes(job: &ToBegin) -> usize {
+    job.key.as_bytes().len()
 }
 
 /// Asks for the notifications of a running job, if some may wait and no fetch is under way.

@@ -4,8 +4,9 @@ use tenure_steps::EntryId;
 
 use super::Jobs;
 use super::held::{LeavingJob, goes_on};
+use crate::core::ctx::Ctx;
 use crate::model::id::{JobKey, NodeName, Token};
-use crate::model::record::Record;
+use crate::model::record::{Begun, Record};
 use crate::model::stop::StopReason;
 use crate::model::why::Cause;
 use crate::step::{ReleaseItem, ReleaseMode};
@@ -76,8 +77,13 @@ impl Jobs {
         self.push_release(item, out, entries);
     }
 
-    /// Gives back a job that the store assigns to this worker and that does not run here.
-    pub(in crate::core) fn disown(&mut self, key: JobKey, record: &Record) {
+    /// The store has this job as one that this worker runs, and it does not run here. A granted job that nobody has begun
+    /// is begun, as is a job under a token of which the worker knows nothing: its news is on its way, or was lost. Any other
+    /// is given back.
+    pub(in crate::core) fn unknown(&mut self, ctx: &Ctx, key: JobKey, record: &Record) {
+        if record.begun == Begun::Never || !self.has_seen(record.token) {
+            return self.assigned(ctx, None, key, record.token);
+        }
         let out = LeavingJob::of(record);
         self.give_back_for(Cause::Missing, (key, record.token), out, None, Vec::new());
     }

@@ -176,6 +176,17 @@ impl Rare {
     }
 }
 
+/// The first success of a job's start handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstStart {
+    /// Somebody may wait for it.
+    Awaited,
+    /// Nobody waits for it.
+    Unawaited,
+    /// It has come.
+    Over,
+}
+
 /// One job in a worker's hands. A worker holds many for a long time, so rare parts are behind a pointer.
 #[derive(Debug)]
 pub(in crate::core) struct HeldJob {
@@ -189,7 +200,7 @@ pub(in crate::core) struct HeldJob {
     /// Its payload as stored.
     pub(super) envelope: Bytes,
     pub(super) begun_at: Time,
-    pub(super) started_before: bool,
+    pub(super) first_start: FirstStart,
     /// The words about it that the store may not know.
     pub(super) unsaid: Words,
     pub(super) policy: RestartPolicy,
@@ -226,7 +237,7 @@ impl HeldJob {
             rare: Rare::of(record).map(Box::new),
             envelope,
             begun_at: now,
-            started_before: record.begun == Begun::Started,
+            first_start: if record.begun == Begun::Started { FirstStart::Over } else { FirstStart::Awaited },
             unsaid: Words::default(),
             policy: RestartPolicy::default(),
             progress: None,
@@ -236,6 +247,11 @@ impl HeldJob {
             order: None,
             notes: Notes::default(),
         }
+    }
+
+    /// The start handler has succeeded, in this run or an earlier one.
+    pub(super) fn started_before(&self) -> bool {
+        self.first_start == FirstStart::Over
     }
 
     /// The generation of the payload that it runs with.
@@ -257,7 +273,7 @@ impl HeldJob {
     /// the job back.
     pub(super) fn attested(&self, key: &JobKey, with_payload: bool, back: bool) -> AttestItem {
         let what = Attest::Runs {
-            begun: if self.started_before { Begun::Started } else { Begun::Begun },
+            begun: if self.started_before() { Begun::Started } else { Begun::Begun },
             attempts: self.attempts,
             created: self.created_ms,
             plan: self.rare.as_ref().map_or_else(String::new, |rare| rare.plan.to_string()),

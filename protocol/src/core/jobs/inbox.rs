@@ -21,7 +21,7 @@ pub(in crate::core) struct Inbox {
 
 impl Inbox {
     /// The last entry read.
-    pub(in crate::core) fn cursor(&self) -> EntryId {
+    pub(super) fn cursor(&self) -> EntryId {
         self.cursor
     }
 
@@ -79,7 +79,7 @@ impl Inbox {
 
     /// Takes the oldest entry in the stream. If the worker has passed over it, the cursor goes back. Returns whether
     /// it moved.
-    pub(in crate::core) fn oldest(&mut self, entry: Option<EntryId>) -> bool {
+    pub(super) fn oldest(&mut self, entry: Option<EntryId>) -> bool {
         match entry {
             Some(entry) if entry <= self.cursor && !self.open.contains_key(&entry) => {
                 self.cursor = EntryId::default();

@@ -89,7 +89,7 @@ impl Journal {
     }
 
     /// Forgets old entries.
-    pub(in crate::core) fn forget(&mut self, ctx: &Ctx) {
+    fn forget(&mut self, ctx: &Ctx) {
         let reach = REACH.max(ctx.config.timing.ttl * 2);
         while self.entries.front().is_some_and(|(at, _)| ctx.now.since(*at) > reach) {
             self.drop_first();
@@ -125,6 +125,13 @@ impl Journal {
 }
 
 impl Jobs {
+    /// Forgets what has left long ago, but for a report that is under way.
+    pub(in crate::core) fn forget_past(&mut self, ctx: &Ctx) {
+        if self.attesting.is_none() {
+            self.journal.forget(ctx);
+        }
+    }
+
     /// The data were lost, and this worker does not finish its report. So its ended jobs may run again elsewhere, and
     /// a later loss of data must not end those runs.
     pub(in crate::core) fn fall_silent(&mut self, ctx: &Ctx) {

@@ -1,22 +1,26 @@
 //! The jobs in a worker's hands. Invariants:
 //!
-//! 1. No handler starts without an answered `begin` for its (key, token), under a lease that holds.
+//! 1. No handler starts without an answered `begin` for its (key, token), or an honoured grant, under a lease that holds.
 //! 2. A job is released only after its handler has ended, and exactly once. Until the release is answered, no event
 //!    brings that (key, token) back.
 //! 3. Every begin and release is sent until it is answered, or the worker is fenced.
 //! 4. A handler can delay its own key only.
+//! 5. A grant is honoured at most once, in the incarnation that it names, above every token that the worker has read or
+//!    spoken of.
 
 mod answering;
 mod answers;
 mod attesting;
 mod capacity;
 mod ending;
+mod granting;
 mod handing_back;
 pub(super) mod held;
 mod inbox;
 mod journal;
 mod pausing;
 pub(super) mod restarting;
+mod room;
 mod saving;
 mod seen;
 mod starting;
@@ -26,7 +30,7 @@ mod timing;
 mod unsaid;
 mod updating;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use tenure_steps::EntryId;
 
@@ -35,19 +39,21 @@ use crate::core::ctx::Ctx;
 use crate::core::effect::Notice;
 use crate::core::input::{HandlerEvent, LocalWorker};
 use crate::core::one_call::Timers;
-use crate::core::throttle::Throttle;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::step::{ReleaseItem, StartedItem, TakeItem, WorkerEvent};
+use crate::step::{Granted, GrantedJob, ReleaseItem, StartedItem, TakeItem, WorkerEvent};
 use answering::Answering;
 use attesting::Attesting;
 use capacity::Capacity;
+use granting::Grants;
 use held::{HeldJob, LeavingJob, StopOrder};
 use inbox::Inbox;
 use journal::Journal;
 use pausing::{NotYet, Pauses};
+use room::Outside;
 use saving::Saves;
+use starting::Starts;
 use taking_up::Successor;
 use unsaid::Unsaid;
 use updating::Updates;
@@ -55,8 +61,25 @@ use updating::Updates;
 /// A job to give up, with the entries of the worker's stream that its release finishes.
 pub(super) type ToRelease = (ReleaseItem, Vec<EntryId>);
 
-/// A job that the worker must begin, with the entry of its stream that said so, until that entry is counted.
-type ToBegin = (JobKey, Token, Option<EntryId>);
+/// Why a job is named in a `begin`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The worker takes the job.
+    Take,
+    /// The worker has taken up a granted job, and the store may not know that.
+    Confirm,
+    /// The worker holds the job, and reads the payload that the record has now.
+    Read,
+}
+
+/// A job to name in a `begin`, with the entry of the worker's stream that said so, until that entry is counted.
+#[derive(Debug)]
+struct ToBegin {
+    key: JobKey,
+    token: Token,
+    purpose: Purpose,
+    entry: Option<EntryId>,
+}
 
 /// Events of a job whose begin is under way. They arrive on another connection than the answer, and may overtake it.
 #[derive(Debug, Default)]
@@ -75,12 +98,15 @@ struct PendingBegin {
 /// The jobs of one worker, from the events of its stream to their release.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    pub(super) worker: WorkerId,
+    worker: WorkerId,
     local: LocalWorker,
-    pub(super) inbox: Inbox,
+    inbox: Inbox,
+    grants: Grants,
     /// Boxed: a B-tree leaves nearly half of its places empty.
-    pub(super) held: BTreeMap<JobKey, Box<HeldJob>>,
+    held: BTreeMap<JobKey, Box<HeldJob>>,
     beginning: BTreeMap<(JobKey, Token), PendingBegin>,
+    /// Jobs among these for which there is no room yet, in turn.
+    outside: VecDeque<Outside>,
     /// Jobs that were begun and wait for the end of a former run of their key.
     successors: BTreeMap<JobKey, Successor>,
     /// Jobs on their way out, with what is known of them.
@@ -88,36 +114,34 @@ pub(super) struct Jobs {
     /// Releases of jobs that a loss of data has removed. Each is repeated once its job has a record.
     retaken: BTreeMap<(JobKey, Token), ReleaseItem>,
     capacity: Capacity,
-    to_start: VecDeque<(JobKey, Token)>,
-    /// The held jobs that came from another worker and have not started.
-    pub(super) coming: BTreeSet<JobKey>,
-    starting: usize,
-    starts: Throttle,
+    starts: Starts,
     /// The deadlines of the held jobs' handlers.
     timers: Timers<JobKey>,
     pauses: Pauses,
     updates: Updates,
-    pub(super) begins: Batcher<ToBegin>,
-    pub(super) starteds: Batcher<StartedItem>,
+    begins: Batcher<ToBegin>,
+    /// Why the jobs of the `begin` in flight are named in it, in their order.
+    begin_in_flight: Vec<Purpose>,
+    starteds: Batcher<StartedItem>,
     /// The words that the store may not have heard yet, and the releases that wait for them.
     unsaid: Unsaid,
     saves: Saves,
     answering: Answering,
     releases: Batcher<ToRelease>,
-    pub(super) takes: Batcher<TakeItem>,
+    takes: Batcher<TakeItem>,
     /// A handler does not end: the worker hands all other jobs off.
-    pub(super) stuck: bool,
+    stuck: bool,
     /// While set, the worker hands off every new job and starts none.
-    pub(super) leaving: Option<StopReason>,
+    leaving: Option<StopReason>,
     /// Keys whose release was answered since the last look.
     released: Vec<JobKey>,
     /// The store may assign jobs to this worker that it does not know: a begin or release had no answer, or a look at
     /// all records has ended.
-    pub(super) audit_due: bool,
+    audit_due: bool,
     /// The jobs that have left lately.
-    pub(super) journal: Journal,
+    journal: Journal,
     /// The report after a loss of data.
-    pub(super) attesting: Option<Attesting>,
+    attesting: Option<Attesting>,
 }
 
 impl Jobs {
@@ -133,9 +157,57 @@ impl Jobs {
         Self { capacity, updates, journal, ..Self::new(worker, self.local) }
     }
 
-    /// Whether the worker may begin more: few enough jobs wait to start. Reading goes on, so that stops are heard.
-    fn has_room(&self) -> bool {
-        self.to_start.len() < 1024
+    pub(super) fn worker(&self) -> WorkerId {
+        self.worker
+    }
+
+    /// The jobs in the worker's hands.
+    pub(super) fn held(&self) -> &BTreeMap<JobKey, Box<HeldJob>> {
+        &self.held
+    }
+
+    /// Why the worker hands off every new job, if it does.
+    pub(super) fn leaving(&self) -> Option<StopReason> {
+        self.leaving
+    }
+
+    /// The worker reports its jobs after a loss of data.
+    pub(super) fn is_attesting(&self) -> bool {
+        self.attesting.is_some()
+    }
+
+    /// Up to which entry the worker's stream was read.
+    pub(super) fn cursor(&self) -> EntryId {
+        self.inbox.cursor()
+    }
+
+    /// The oldest entry that the worker's stream has.
+    pub(super) fn oldest_event(&mut self, entry: Option<EntryId>) {
+        self.inbox.oldest(entry);
+    }
+
+    /// The store may assign jobs to this worker that it does not know.
+    pub(super) fn audit(&mut self) {
+        self.audit_due = true;
+    }
+
+    pub(super) fn is_audit_due(&self) -> bool {
+        self.audit_due
+    }
+
+    /// The comparison with the store has begun.
+    pub(super) fn is_audited(&mut self) {
+        self.audit_due = false;
+    }
+
+    /// Whether the begins under way belong to data that are gone. True once.
+    pub(super) fn begins_were_abandoned(&mut self) -> bool {
+        self.begins.was_abandoned()
+    }
+
+    /// Whether the fetch under way belongs to data that are gone. True once.
+    pub(super) fn take_was_abandoned(&mut self) -> bool {
+        self.takes.was_abandoned()
     }
 
     /// The worker holds no job, and no call is under way.
@@ -166,11 +238,21 @@ impl Jobs {
     }
 
     pub(super) fn on_event(&mut self, ctx: &mut Ctx, entry: EntryId, event: WorkerEvent) {
+        if !ctx.config.broken.has(Mutation::NewsRaisesNothing) {
+            self.grants.has_seen(event.newest());
+        }
         match event {
             WorkerEvent::Start { token, keys } => {
                 if self.inbox.admit(entry, keys.len()) {
                     for key in keys {
-                        self.assigned(ctx, entry, key, token);
+                        self.assigned(ctx, Some(entry), key, token);
+                    }
+                }
+            }
+            WorkerEvent::Grant(Granted { token, jobs, .. }) => {
+                if self.inbox.admit(entry, jobs.len()) {
+                    for GrantedJob { key, .. } in jobs {
+                        self.assigned(ctx, Some(entry), key, token);
                     }
                 }
             }
@@ -202,27 +284,44 @@ impl Jobs {
                     }
                 }
             }
-            WorkerEvent::Ask { .. } | WorkerEvent::Unknown => {
+            WorkerEvent::Ask { .. } => {
                 self.inbox.admit(entry, 0);
+            }
+            // Nobody knows which jobs it named.
+            WorkerEvent::Unknown => {
+                self.audit_due |= self.inbox.admit(entry, 0);
             }
         }
     }
 
-    fn assigned(&mut self, ctx: &Ctx, entry: EntryId, key: JobKey, token: Token) {
+    /// The store assigns this job to the worker, by the news in this entry.
+    pub(super) fn assigned(&mut self, ctx: &Ctx, entry: Option<EntryId>, key: JobKey, token: Token) {
+        if !ctx.config.broken.has(Mutation::BeginRaisesNothing) {
+            self.grants.has_seen(token);
+        }
         let id = (key, token);
         if self.knows_id(&id) {
             let (key, token) = id;
             if ctx.config.broken.has(Mutation::RedeliveredStartRefused) {
-                return self.release_for_stopper(key, token, LeavingJob::to_stop(None), None, vec![entry]);
+                let entries = entry.into_iter().collect();
+                return self.release_for_stopper(key, token, LeavingJob::to_stop(None), None, entries);
             }
-            self.inbox.answered(entry);
+            if let Some(entry) = entry {
+                self.inbox.answered(entry);
+            }
         } else if self.leaving.is_some() {
-            self.give_back(id.0, token, LeavingJob::default(), None, vec![entry]);
+            self.give_back(id.0, token, LeavingJob::default(), None, entry.into_iter().collect());
         } else if self.is_full(ctx) {
             self.send_elsewhere(ctx, id.0, token, entry);
         } else {
             self.answering.begins_a_job();
-            self.begins.push((id.0.clone(), token, Some(entry)));
+            let key = id.0.clone();
+            if self.has_room() {
+                self.begins.push(ToBegin { key, token, purpose: Purpose::Take, entry });
+            } else {
+                let until = ctx.now + ctx.config.settings.assign_timeout;
+                self.outside.push_back(Outside { key, token, entry, until });
+            }
             self.beginning.insert(id, PendingBegin::default());
         }
     }
@@ -232,8 +331,9 @@ impl Jobs {
         if let Some(held) = self.held.get_mut(&key).filter(|h| h.token == token) {
             held.notes.wanted = true;
             self.fetch(&key);
-        } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.record.token == token) {
-            next.notified = true;
+        } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.job.record.token == token)
+        {
+            next.job.waiting = true;
         } else if let Some(early) = self.beginning.get_mut(&(key, token)) {
             early.notified = true;
         }
@@ -251,20 +351,24 @@ impl Jobs {
             self.order(ctx, &id.0, StopOrder::stop(tell, vec![entry]));
             return;
         }
-        if let Some(early) = self.beginning.get_mut(&id) {
+        let waits_outside = !self.outside.is_empty() && self.beginning.contains_key(&id);
+        if waits_outside && let Some(job) = self.take_outside(&id) {
+            let entries = job.entry.into_iter().chain([entry]).collect();
+            self.release_for_stopper(id.0, id.1, LeavingJob::to_stop(of), tell, entries);
+        } else if let Some(early) = self.beginning.get_mut(&id) {
             early.of = of.or(early.of.take());
             let (present, entries) = early.stop.get_or_insert_default();
             *present = tell.or(present.take());
             entries.push(entry);
         } else if self.releasing.contains_key(&id) {
             self.inbox.answered(entry);
-            self.stop_leaving(ctx, &id, tell);
+            self.stop_leaving(ctx, &id, of, tell);
         } else {
             let mut out = LeavingJob::to_stop(of);
             if self.succeeds(&id.0, id.1)
                 && let Some(next) = self.successors.remove(&id.0)
             {
-                out = LeavingJob::begun_to_stop(&next.record);
+                out = LeavingJob::begun_to_stop(&next.job.record);
             }
             self.release_for_stopper(id.0, id.1, out, tell, vec![entry]);
         }

@@ -73,7 +73,7 @@ impl Jobs {
             matches!(why, Updated | Bounced | Parked | Paused)
         };
         let goes_on = why.is_some_and(is_asked_for) || self.updates.is_open(key);
-        let again = held.started_before || too_late || goes_on || held.policy != RestartPolicy::Never;
+        let again = held.started_before() || too_late || goes_on || held.policy != RestartPolicy::Never;
         let what = if why == Some(StopReason::Stalled) { Failure::Stalled } else { Failure::Start };
         self.after_failure(ctx, key, what, again, error);
     }

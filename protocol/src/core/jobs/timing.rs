@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Jobs;
-use super::held::{JobPhase, StopOrder};
+use super::held::{HeldJob, JobPhase, StopOrder};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, Notice};
 use crate::core::time::Time;
@@ -31,6 +31,7 @@ impl Jobs {
     pub(in crate::core) fn on_time(&mut self, ctx: &mut Ctx) {
         self.go_on_with_refused(ctx.now);
         self.give_up_updates(ctx);
+        self.confirm_grants(ctx);
         while let Some((at, key)) = self.timers.due(ctx.now) {
             let Some(held) = self.held.get_mut(&key) else { continue };
             held.overdue_at = None;
@@ -68,6 +69,18 @@ impl Jobs {
         }
     }
 
+    /// A handler does not end although it was aborted.
+    pub(in crate::core) fn has_stuck(&self) -> bool {
+        self.stuck
+    }
+
+    /// The jobs whose handlers do not end although they were aborted.
+    pub(in crate::core) fn stuck(&self) -> Vec<JobKey> {
+        // Scans only where a job is stuck: most workers hold many jobs, and none of them is.
+        let held = self.stuck.then_some(&self.held).into_iter().flatten();
+        held.filter(|(_, held)| is_stuck(held)).map(|(key, _)| key.clone()).collect()
+    }
+
     /// A job that runs last made progress at this time. One that has made none for too long must end.
     pub(super) fn progressed(&mut self, ctx: &mut Ctx, key: &JobKey, at: Time) {
         let Some(held) = self.held.get_mut(key).filter(|held| matches!(held.phase, JobPhase::Running)) else {
@@ -80,6 +93,11 @@ impl Jobs {
             self.order(ctx, key, StopOrder::own(StopReason::Stalled));
         }
     }
+}
+
+/// The handler was aborted, and does not end.
+fn is_stuck(held: &HeldJob) -> bool {
+    matches!(held.phase, JobPhase::Aborting) && held.overdue_at.is_none()
 }
 
 /// The time after which a start counts as slow.

@@ -77,6 +77,11 @@ impl Unsaid {
         self.owing.get(id).is_some_and(|owing| owing.words.has(word))
     }
 
+    /// No leaving job owes a word.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owing.is_empty()
+    }
+
     /// Whether the release of this job must wait.
     pub(super) fn holds(&self, id: &(JobKey, Token)) -> bool {
         self.owing.contains_key(id)

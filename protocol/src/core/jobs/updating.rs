@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::Jobs;
 use super::held::{HeldJob, JobPhase, StopOrder};
+use super::{Jobs, Purpose, ToBegin};
 use crate::core::ctx::Ctx;
 use crate::core::effect::{Effect, HandedPayload, Notice};
 use crate::core::input::NotTaken;
@@ -128,7 +128,8 @@ impl Jobs {
             let update = self.updates.open.entry(key.clone()).or_insert(new);
             update.heard = update.heard.max(generation);
             self.read_update(&key);
-        } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.record.token == token) {
+        } else if let Some(next) = self.successors.get_mut(&key).filter(|next| next.job.record.token == token)
+        {
             next.generation = next.generation.max(generation);
         } else if let Some(early) = self.beginning.get_mut(&(key, token)) {
             early.generation = early.generation.max(u32::try_from(generation).unwrap_or(u32::MAX));
@@ -143,7 +144,8 @@ impl Jobs {
         if matches!(update.stage, Stage::Starts) && matches!(held.phase, JobPhase::Running) {
             update.stage = Stage::Reads;
             held.notes.behind_update = true;
-            self.begins.push((key.clone(), held.token, None));
+            let (key, token) = (key.clone(), held.token);
+            self.begins.push(ToBegin { key, token, purpose: Purpose::Read, entry: None });
         }
     }
 
@@ -154,11 +156,11 @@ impl Jobs {
         let held = self.held.get_mut(&key).filter(|held| held.token == token && held.order.is_none());
         let (Some(held), Stage::Reads) = (held, &update.stage) else { return };
         let (record, envelope) = match reply {
-            BeginReply::Begun { record, payload, .. } if record.generation() > held.generation() => {
-                (record, payload)
+            BeginReply::Begun(job) if job.record.generation() > held.generation() => {
+                (job.record, job.payload)
             }
             // It is no longer this worker's, or stops, and there is news of that. Or the data went back.
-            BeginReply::Begun { .. } | BeginReply::Refused | BeginReply::Full => {
+            BeginReply::Begun(_) | BeginReply::Refused | BeginReply::Full => {
                 return self.update_is_over(&key);
             }
         };

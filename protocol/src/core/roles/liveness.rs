@@ -14,8 +14,9 @@ use crate::model::member::Members;
 use crate::mutation::Mutation;
 use crate::step::{BATCH_MAX, Expire, Expired, Outcome, ReadHeartbeats, Reap, Reaped, Result};
 
-/// Up to this many workers, every node watches all.
-const WATCH_ALL: usize = 256;
+/// Up to this many workers, every node watches all. Redis keeps so many counters in one piece that is searched from its
+/// beginning for each worker asked for, so a look at all is the cheaper one (`hash-max-listpack-entries`).
+const WATCH_ALL: usize = 512;
 /// Above, every node watches this many, chosen by rendezvous of node and worker.
 const WATCH_SOME: usize = 64;
 

@@ -268,8 +268,7 @@ fn the_end_of_an_ask_says_what_is_known() {
     let mut flying = Bench::attached();
     flying.ask(false);
     for (mut bench, end) in [(waiting, late), (sent, unknown), (flying, late)] {
-        bench.advance(secs(10));
-        assert_eq!(bench.of(&["reply"]), [end]);
+        assert_eq!(bench.after(secs(10)).of(&["reply"]), [end]);
     }
 }
 
@@ -285,8 +284,7 @@ fn a_forgotten_ask_is_answered_by_nobody() {
 
 #[test]
 fn an_ask_is_handed_over_once_and_told_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.ask_event(21, 1, false);
     bench.ask_event(22, 1, true);
@@ -303,8 +301,7 @@ fn an_ask_is_handed_over_once_and_told_again() {
 
 #[test]
 fn a_poke_that_comes_first_refuses_its_ask_for_good() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, true);
     assert_eq!(bench.lines(), ["reply 1: k@7 ?1.1 Missed; done 20"]);
     bench.replied(ReplyReply::Told);
@@ -321,19 +318,16 @@ fn what_is_not_held_is_not_handed_over() {
 
 #[test]
 fn what_a_handler_keeps_does_not_keep_the_entry() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.advance(millis(999));
     assert_eq!(bench.of(&["ASK", "begin"]), ["ASK k@7 ask-1"], "it goes with the answer, if that comes soon");
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["begin"]), ["begin 1: ; done 20"]);
+    assert_eq!(bench.after(millis(1)).of(&["begin"]), ["begin 1: ; done 20"]);
 }
 
 #[test]
 fn an_ask_waits_for_the_start_of_its_job() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 7, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(7, 7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.begun();
     assert_eq!(bench.of(&["ASK"]), [""; 0]);
@@ -343,8 +337,7 @@ fn an_ask_waits_for_the_start_of_its_job() {
 
 #[test]
 fn asks_of_a_job_that_must_end_are_sent_away() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.stop_event(1, 21, None, &[("k", 7)]);
     bench.ask_event(22, 2, false);
@@ -358,8 +351,7 @@ fn asks_of_a_job_that_must_end_are_sent_away() {
 
 #[test]
 fn a_stale_reply_holds_up_no_release() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.answers(1);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
@@ -370,8 +362,7 @@ fn a_stale_reply_holds_up_no_release() {
 
 #[test]
 fn a_job_has_so_many_open_asks() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     (1..=64).for_each(|number| bench.ask_event(20 + number, number, false));
     assert_eq!(bench.lines().len(), 64);
     bench.ask_event(90, 65, false);
@@ -384,12 +375,10 @@ fn a_job_has_so_many_open_asks() {
 
 #[test]
 fn an_ask_whose_time_is_over_is_not_handed_over() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 19, "k", 7);
     bench.ask_event(20, 1, false);
-    bench.advance(secs(11));
-    bench.all();
+    bench.after(secs(11)).all();
     bench.taken(1, &[]);
     assert_eq!(bench.lines(), ["reply 1: k@7 ?1.1 Late; done 20"]);
 }
@@ -411,8 +400,7 @@ fn an_answer_before_the_call_that_asked_leaves_nothing_to_do() {
 fn a_flood_of_notifications_delays_an_ask_for_so_long() {
     let mut settings = config().settings;
     settings.notify_cap = 4;
-    let mut bench = Bench::attached_with(Config { settings, ..config() });
-    bench.worker(1);
+    let mut bench = Bench::with_worker_as(Config { settings, ..config() });
     bench.running(7, &["k"]);
     bench.notify_event(1, 19, "k", 7);
     bench.ask_event(20, 1, false);
@@ -432,8 +420,7 @@ fn a_flood_of_notifications_delays_an_ask_for_so_long() {
 
 /// A job with a notification and an ask after it. Its record is not this worker's any more when that is fetched.
 fn refused_notifications() -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 19, "k", 7);
     bench.ask_event(20, 1, false);
     bench.take_refused();
@@ -463,8 +450,7 @@ fn an_ask_waits_for_the_first_fetch_that_is_not_refused() {
 
 #[test]
 fn a_fenced_worker_says_nothing() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.answers(1);
@@ -485,8 +471,7 @@ pub(super) fn leaves_after_a_job(bench: &mut Bench) {
     bench.running(7, &["k"]);
     super::leaving::drain(bench, 1);
     drained(bench);
-    bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
-    bench.released();
+    bench.leaves(1, "k", 7, HandlerEvent::Stopped(Ok(())));
 }
 
 #[test]
@@ -516,6 +501,5 @@ fn a_last_read_without_an_answer_holds_up_nobody() {
     leaves_after_a_job(&mut bench);
     bench.all();
     bench.fail_with("read-last", unanswered());
-    bench.advance(Duration::from_millis(1));
-    assert_eq!(bench.of(&["leave"]), ["leave 1"]);
+    assert_eq!(bench.after(Duration::from_millis(1)).of(&["leave"]), ["leave 1"]);
 }

@@ -2,11 +2,11 @@
 
 use tenure_steps::Failure;
 
-use super::bench::{Bench, config, key, millis, present, record, sealed, secs, server};
+use super::bench::{Bench, config, key, millis, present, record, sealed, secs, server, up};
 use super::fencing::gone;
 use crate::core::call::Call;
 use crate::core::ctx::Config;
-use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, Until};
 use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::Begun;
@@ -32,8 +32,7 @@ fn observe(bench: &mut Bench, incarnation: u64, seconds: u64) {
 
 /// A worker that runs these jobs under token 3, in another incarnation.
 fn lost_with(names: &[&str]) -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.running(3, names);
+    let mut bench = Bench::that_runs(3, names);
     bench.lost(2);
     bench
 }
@@ -65,8 +64,7 @@ fn a_worker_without_jobs_says_so() {
 
 #[test]
 fn all_that_may_run_is_said_with_what_the_store_needs() {
-    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
-    bench.worker(1);
+    let mut bench = Bench::with_worker_as(Config { start_permits: 1, ..config() });
     bench.running(3, &["runs", "stops"]);
     bench.stop_event(1, 4, None, &[("stops", 3)]);
     bench.assign(1, 5, 5, &["starting", "waiting"]);
@@ -104,12 +102,9 @@ fn the_payload_is_sent_when_it_is_asked_for() {
 
 #[test]
 fn recent_ends_and_hand_offs_are_reported_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["ended", "handed", "refused", "stale"]);
-    bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
-    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
-    bench.released();
+    let mut bench = Bench::that_runs(3, &["ended", "handed", "refused", "stale"]);
+    bench.leaves(1, "ended", 3, HandlerEvent::Ended(Ok(())));
+    bench.leaves(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.handler(1, "stale", 3, HandlerEvent::Ended(Ok(())));
     bench.answer_each("release", ReleaseReply::Stale);
     bench.all();
@@ -122,12 +117,9 @@ fn recent_ends_and_hand_offs_are_reported_again() {
 
 #[test]
 fn deferred_reports_are_sent_again_at_once() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["ended", "handed", "refused"]);
-    bench.handler(1, "ended", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
-    bench.handler(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
-    bench.released();
+    let mut bench = Bench::that_runs(3, &["ended", "handed", "refused"]);
+    bench.leaves(1, "ended", 3, HandlerEvent::Ended(Ok(())));
+    bench.leaves(1, "refused", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.all();
     bench.lost(2);
     assert_eq!(bench.of(&["attest"]), ["attest 1: handed@3 started, ended@3 ended, refused@3 handed-on"]);
@@ -139,8 +131,7 @@ fn deferred_reports_are_sent_again_at_once() {
 
 #[test]
 fn unanswered_releases_are_reported_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["ended", "stale"]);
+    let mut bench = Bench::that_runs(3, &["ended", "stale"]);
     for (name, answered) in [("ended", false), ("stale", true)] {
         bench.handler(1, name, 3, HandlerEvent::Ended(Ok(())));
         if !answered {
@@ -156,21 +147,17 @@ fn unanswered_releases_are_reported_again() {
 
 #[test]
 fn old_releases_are_not_reported_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["old", "new"]);
-    bench.handler(1, "old", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    let mut bench = Bench::that_runs(3, &["old", "new"]);
+    bench.leaves(1, "old", 3, HandlerEvent::Ended(Ok(())));
     bench.advance(secs(21));
-    bench.handler(1, "new", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    bench.leaves(1, "new", 3, HandlerEvent::Ended(Ok(())));
     bench.lost(2);
     assert_eq!(bench.of(&["attest"]), ["attest 1: new@3 ended"]);
 }
 
 #[test]
 fn a_release_under_way_goes_on_and_the_last_word_waits_for_it() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Err("no".into())));
     bench.all();
     bench.lost(2);
@@ -187,8 +174,7 @@ fn a_release_under_way_goes_on_and_the_last_word_waits_for_it() {
 
 #[test]
 fn a_reply_for_a_lost_record_holds_up_no_release() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.ask_event(20, 1, false);
     bench.answers(1);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
@@ -203,8 +189,7 @@ fn a_reply_for_a_lost_record_holds_up_no_release() {
 
 #[test]
 fn a_release_that_the_data_do_not_know_is_said_as_what_it_was() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.lost(2);
     bench.attested(&[]);
@@ -216,8 +201,7 @@ fn a_release_that_the_data_do_not_know_is_said_as_what_it_was() {
 fn a_job_that_ends_before_its_report_is_reported_as_ended() {
     let names: Vec<_> = (0..200).map(|i| format!("k{i:03}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let mut bench = Bench::with_worker();
-    bench.running(3, &names[..100]);
+    let mut bench = Bench::that_runs(3, &names[..100]);
     bench.running(4, &names[100..]);
     bench.lost(2);
     bench.handler(1, "k199", 4, HandlerEvent::Ended(Ok(())));
@@ -258,8 +242,7 @@ fn a_job_that_lost_its_key_ends_before_the_final_report() {
 
 #[test]
 fn a_job_with_time_to_end_does_not_make_its_worker_give_up() {
-    let mut bench = Bench::attached_with(Config { stop_timeout: secs(40), ..config() });
-    bench.worker(1);
+    let mut bench = Bench::with_worker_as(Config { stop_timeout: secs(40), ..config() });
     bench.running(3, &["k", "other"]);
     bench.lost(2);
     bench.all();
@@ -274,8 +257,7 @@ fn a_job_with_time_to_end_does_not_make_its_worker_give_up() {
 #[test]
 fn a_job_that_must_stop_and_has_ended_is_released_once() {
     let mut bench = lost_with(&["k"]);
-    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.all();
     bench.attested(&[MustStop]);
     assert_eq!(bench.of(&["release"]), ["release 1: k@3 d"]);
@@ -287,8 +269,7 @@ fn a_job_of_another_worker_ends_at_once_without_a_release() {
     bench.all();
     bench.attested(&[Outranked]);
     assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@3 LeaseLost", "! outranked k@3"]);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["ABORT"]), ["ABORT k@3"]);
+    assert_eq!(bench.after(secs(1)).of(&["ABORT"]), ["ABORT k@3"]);
     bench.handler(1, "k", 3, HandlerEvent::Aborted);
     bench.attended(None);
     assert_eq!(bench.of(&["release", "!"]), ["! attested 1 0 0 1"]);
@@ -301,8 +282,7 @@ fn a_job_that_comes_back_while_its_outranked_run_ends_waits() {
     bench.attended(None);
     bench.reopened(2);
     bench.all();
-    bench.assign(1, 9, 9, &["k"]);
-    bench.begun();
+    bench.begin(1, 9, 9, &["k"]);
     assert_eq!(bench.of(&["RUN", "release"]), [""; 0]);
     bench.handler(1, "k", 3, HandlerEvent::Aborted);
     assert_eq!(bench.of(&["RUN", "release"]), ["RUN k@9"]);
@@ -332,8 +312,7 @@ fn an_attestation_or_last_word_without_an_answer_is_said_again() {
 
 #[test]
 fn a_worker_whose_lease_has_passed_says_nothing() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.leases.insert(WorkerId(1), bench.now);
     bench.lost(2);
     assert_eq!(bench.of(&["attest", "STOP"]), ["STOP k@3 LeaseLost"]);
@@ -341,8 +320,7 @@ fn a_worker_whose_lease_has_passed_says_nothing() {
 
 #[test]
 fn a_fenced_worker_says_nothing() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.lost(2);
     observe(&mut bench, 2, 1);
@@ -383,8 +361,7 @@ fn a_report_without_progress_is_given_up_after_three_ttls() {
 
 #[test]
 fn a_pool_opened_without_a_living_worker_recovers_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     let answer = Err(StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.survey(present(2, false, "a"));
@@ -402,8 +379,7 @@ fn an_open_pool_has_heard_an_unanswered_final_report() {
     bench.attested(&[Kept]);
     bench.fail("attend");
     bench.reopened(2);
-    bench.advance(millis(100));
-    bench.all();
+    bench.after(millis(100)).all();
     bench.fail_with("attend", StoreError::Refused(Refusal::Normal));
     assert_eq!(bench.of(&["!", "survey", "recover"]), ["! attested 1 1 0 0"]);
 }
@@ -423,12 +399,10 @@ fn a_further_incarnation_restarts_the_report() {
 
 #[test]
 fn a_begin_of_the_former_incarnation_is_dropped() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.lost(2);
     assert_eq!(bench.of(&["attest"]), ["attest 1: "], "its handler never ran");
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    bench.begin(1, 5, 7, &["k"]);
     assert_eq!(bench.of(&["RUN", "release", "begin"]), [""; 0], "its last word takes the job back");
     bench.attested(&[]);
     bench.attended(None);
@@ -440,8 +414,7 @@ fn a_begin_of_the_former_incarnation_is_dropped() {
 
 #[test]
 fn streams_are_read_from_their_beginning() {
-    let mut bench = Bench::with_worker();
-    bench.running(9, &["k"]);
+    let mut bench = Bench::that_runs(9, &["k"]);
     bench.lost(2);
     assert_eq!(bench.of(&["read-node"]), ["read-node >0 1>0"]);
     bench.assign(1, 9, 9, &["k"]);
@@ -450,8 +423,7 @@ fn streams_are_read_from_their_beginning() {
 
 #[test]
 fn notifications_are_fetched_anew_and_late_ones_ignored() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.notify_event(1, 5, "k", 3);
     bench.taken(40, &["one"]);
     bench.handler(1, "k", 3, HandlerEvent::Delivered);
@@ -467,8 +439,7 @@ fn notifications_are_fetched_anew_and_late_ones_ignored() {
 
 #[test]
 fn a_delivery_under_way_is_not_repeated_before_it_has_ended() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.notify_event(1, 5, "k", 3);
     bench.taken(40, &["one"]);
     bench.all();
@@ -483,9 +454,7 @@ fn a_delivery_under_way_is_not_repeated_before_it_has_ended() {
 
 #[test]
 fn a_note_of_a_start_without_an_answer_is_sent_again() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Started);
     bench.lost(2);
     bench.all();
@@ -496,9 +465,7 @@ fn a_note_of_a_start_without_an_answer_is_sent_again() {
 
 #[test]
 fn a_note_of_a_start_that_came_before_its_job_is_sent_again() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.lost(2);
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@7 begun"]);
     bench.handler(1, "k", 7, HandlerEvent::Started);
@@ -523,9 +490,7 @@ fn no_job_begins_moves_or_is_audited_while_the_pool_recovers() {
     bench.attended(None);
     bench.all();
     bench.maps(2);
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), super::bench::up(1));
-    });
+    bench.set_member(2, up(1));
     bench.assign(1, 20, 9, &["new"]);
     observe(&mut bench, 2, 8);
     assert_eq!(bench.of(&["begin", "take", "owned", "STOP"]), [""; 0]);
@@ -547,10 +512,9 @@ fn a_restored_job_is_given_back_once_the_pool_is_open() {
 
 #[test]
 fn a_hand_off_under_way_goes_on() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k", "stays"]);
+    let mut bench = Bench::that_runs(3, &["k", "stays"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer_with("drain", vec![Some(super::bench::up(0))]);
+    bench.answer_with("drain", vec![Some(up(0))]);
     bench.all();
     bench.lost(2);
     assert_eq!(bench.of(&["attest", "drain"]), ["attest 1: k@3 started, stays@3 started", "drain 1"]);
@@ -560,8 +524,7 @@ fn a_hand_off_under_way_goes_on() {
     bench.released();
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 handed-on"]);
     bench.attested(&[Nothing]);
-    bench.handler(1, "stays", 3, HandlerEvent::Stopped(Ok(())));
-    bench.released();
+    bench.leaves(1, "stays", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["leave"]), [""; 0], "it leaves when it has said all");
     bench.attended(None);
     super::leaving::nothing_was_asked(&mut bench);
@@ -571,10 +534,8 @@ fn a_hand_off_under_way_goes_on() {
 
 #[test]
 fn a_rejoined_worker_reports_the_jobs_of_its_former_life() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
-    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    let mut bench = Bench::that_runs(3, &["k"]);
+    bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.step([Input::LeaseLost(WorkerId(1))]);
     gone(&mut bench);
     bench.seat(5, 0);
@@ -585,10 +546,8 @@ fn a_rejoined_worker_reports_the_jobs_of_its_former_life() {
 #[test]
 fn a_worker_silent_after_a_loss_does_not_end_returned_jobs() {
     let said = [false, true].map(|attests| {
-        let mut bench = Bench::with_worker();
-        bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-        bench.released();
+        let mut bench = Bench::that_runs(3, &["k"]);
+        bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
         if attests {
             bench.lost(2);
         }
@@ -599,8 +558,7 @@ fn a_worker_silent_after_a_loss_does_not_end_returned_jobs() {
         gone(&mut bench);
         bench.reopened(2);
         bench.seat(5, 0);
-        bench.assign(5, 7, 9, &["k"]);
-        bench.begun();
+        bench.begin(5, 7, 9, &["k"]);
         bench.lost(3);
         bench.of(&["attest"])
     });
@@ -614,8 +572,7 @@ fn a_worker_without_its_slot_asks_for_one() {
     bench.attested(&[]);
     bench.attended(None);
     bench.reopened(2);
-    bench.advance(secs(6));
-    assert_eq!(bench.of(&["settle"]), ["settle 1"]);
+    assert_eq!(bench.after(secs(6)).of(&["settle"]), ["settle 1"]);
 }
 
 #[test]
@@ -644,12 +601,8 @@ fn a_shutdown_flag_that_was_seen_is_set_again() {
 
 #[test]
 fn a_stop_whose_end_is_waited_for_is_sent_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
-    let deadline = bench.now + secs(60);
-    let id = Some(super::bench::id("n.k"));
-    let until = crate::core::input::Until::Gone;
-    bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
+    let mut bench = Bench::that_runs(3, &["k"]);
+    bench.stop_job("k", Some("n.k"), Until::Gone, secs(60));
     bench.answer_each("stop", StopReply::Stopping);
     bench.all();
     bench.lost(2);
@@ -662,14 +615,8 @@ fn a_node_that_needs_no_pool_does_not_create_it_again() {
     let answer = Err(StoreError::Refused(Refusal::NoPool));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.survey_of(crate::step::PoolState::Absent, server("a"));
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["bootstrap"]), [""; 0]);
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    assert_eq!(bench.after(secs(1)).of(&["bootstrap"]), [""; 0]);
+    bench.add_worker(1);
     bench.survey_of(crate::step::PoolState::Absent, server("a"));
     assert_eq!(bench.of(&["bootstrap"]), ["bootstrap a above 0"]);
 }
@@ -719,8 +666,7 @@ fn a_job_due_for_a_retry_is_taken_back_and_released_again() {
 
 #[test]
 fn a_job_refused_before_its_note_is_taken_back() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 3, 3, &["k"]);
+    let mut bench = Bench::that_is_assigned(3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
     bench.handler(1, "k", 3, HandlerEvent::Started);
     bench.handler(1, "k", 3, HandlerEvent::Failed("the server is gone".into()));
@@ -737,7 +683,7 @@ fn a_job_handed_off_by_a_draining_worker_is_taken_back() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[SendPayload]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer_with("drain", vec![Some(super::bench::up(0))]);
+    bench.answer_with("drain", vec![Some(up(0))]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     bench.all();
     released_in_vain(&mut bench);
@@ -762,18 +708,16 @@ fn is_taken_back(bench: &mut Bench, again: &str) {
 
 #[test]
 fn a_job_given_back_by_a_draining_worker_is_taken_back() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
-    bench.answer_with("drain", vec![Some(super::bench::up(0))]);
+    bench.answer_with("drain", vec![Some(up(0))]);
     bench.begun();
     is_taken_back(&mut bench, "release 1: k@7 b tell=n");
 }
 
 #[test]
 fn a_job_that_cannot_be_read_here_is_taken_back_into_lost_data() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     let mut newer = sealed(RestartPolicy::Never).to_vec();
     let version = newer.iter().position(|byte| *byte == b'v').unwrap() + 1;
     newer[version] += 1;
@@ -784,10 +728,8 @@ fn a_job_that_cannot_be_read_here_is_taken_back_into_lost_data() {
 
 #[test]
 fn a_job_back_while_its_former_run_ends_is_taken_back() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_runs(3, &["k"]);
+    bench.begin(1, 5, 7, &["k"]);
     bench.all();
     bench.lost(2);
     let release = bench.of(&["release"]);
@@ -804,8 +746,7 @@ fn a_job_that_came_again_after_its_release_is_not_taken_back() {
     let mut bench = Bench::with_worker();
     runs_always(&mut bench);
     bench.handler(1, "k", 3, HandlerEvent::Failed("not yet".into()));
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    bench.begin(1, 5, 7, &["k"]);
     bench.lost(2);
     bench.attested(&[Kept]);
     bench.all();
@@ -825,8 +766,7 @@ fn a_stop_of_a_job_on_its_way_out_is_answered_by_its_release() {
     bench.stop_event(1, 4, Some("m"), &[("k", 3)]);
     bench.all();
     bench.fail("release");
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["release"]), ["release 1: k@3 d stopper=m"]);
+    assert_eq!(bench.after(secs(1)).of(&["release"]), ["release 1: k@3 d stopper=m"]);
 }
 
 #[test]
@@ -909,16 +849,14 @@ fn a_last_word_that_waits_for_a_release_wakes_nobody() {
     bench.attested(&[Kept]);
     bench.fail("attend");
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-    bench.advance(millis(50));
-    assert_eq!(bench.of(&["attend"]).len(), 1);
+    assert_eq!(bench.after(millis(50)).of(&["attend"]).len(), 1);
     bench.released();
     assert_eq!(bench.of(&["attest"]), ["attest 1: k@3 ended"]);
 }
 
 #[test]
 fn a_job_whose_stop_overtook_its_begin_is_said_to_have_ended() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.stop_event(1, 6, None, &[("k", 7)]);
     bench.begun();
     bench.released();
@@ -977,13 +915,11 @@ fn said_of_the_past(bench: &Bench) -> Vec<Attest> {
 
 #[test]
 fn a_handed_off_job_is_reported_with_its_attempts_and_pause() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 3, 3, &["k"]);
+    let mut bench = Bench::that_is_assigned(3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 4);
     bench.handler(1, "k", 3, HandlerEvent::Started);
     bench.started_noted();
-    bench.handler(1, "k", 3, HandlerEvent::Failed("the server is gone".into()));
-    bench.released();
+    bench.leaves(1, "k", 3, HandlerEvent::Failed("the server is gone".into()));
     bench.advance(secs(3));
     bench.lost(2);
     let said = said_of_the_past(&bench);
@@ -998,8 +934,7 @@ fn a_handed_off_job_is_reported_with_its_attempts_and_pause() {
 
 #[test]
 fn a_parked_job_is_reported_with_its_error() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 3, 3, &["k"]);
+    let mut bench = Bench::that_is_assigned(3, 3, &["k"]);
     bench.begun_as(&sealed(RestartPolicy::Always), false, |record| record.attempts = 20);
     bench.handler(1, "k", 3, HandlerEvent::Failed("boom".into()));
     bench.answer_each("release", ReleaseReply::Parked);
@@ -1014,8 +949,7 @@ fn a_parked_job_is_reported_with_its_error() {
 #[test]
 fn an_end_under_a_callers_id_is_reported_with_its_outcome() {
     let outcome = |started: bool, event: HandlerEvent, own: bool| {
-        let mut bench = Bench::with_worker();
-        bench.assign(1, 3, 3, &["k"]);
+        let mut bench = Bench::that_is_assigned(3, 3, &["k"]);
         bench.begun_with(false, |record| {
             record.id = super::bench::id(if own { "n.!k" } else { "n.k" });
         });
@@ -1038,8 +972,7 @@ fn an_end_under_a_callers_id_is_reported_with_its_outcome() {
 /// The report, after a loss of data, of a job that has ended. A release that is `Stale` had no answer at first. `meanwhile`
 /// comes before that answer.
 fn ended_unheard(reply: ReleaseReply, meanwhile: impl FnOnce(&mut Bench)) -> Vec<Attest> {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 3, 3, &["k"]);
+    let mut bench = Bench::that_is_assigned(3, 3, &["k"]);
     bench.begun_with(false, |record| record.set_generation(4));
     bench.handler(1, "k", 3, HandlerEvent::Started);
     bench.started_noted();
@@ -1070,8 +1003,7 @@ fn an_end_that_may_have_met_a_later_payload_says_so() {
 
 #[test]
 fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.stop_event(1, 6, None, &[("k", 7)]);
     bench.begun_with(false, |record| record.id = super::bench::id("n.!k"));
     bench.released();
@@ -1081,8 +1013,7 @@ fn a_stopped_job_of_a_callers_own_id_has_been_stopped() {
 
 #[test]
 fn a_stop_that_overtakes_a_begin_keeps_an_earlier_start() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.stop_event(1, 6, None, &[("k", 7)]);
     bench.begun_with(false, |record| {
         (record.id, record.begun) = (super::bench::id("n.!k"), Begun::Started);
@@ -1100,8 +1031,7 @@ fn a_long_journal_is_reported_in_pages_without_loss() {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         bench.running(token, &names);
         for name in names {
-            bench.handler(1, name, token, HandlerEvent::Ended(Ok(())));
-            bench.released();
+            bench.leaves(1, name, token, HandlerEvent::Ended(Ok(())));
         }
     }
     bench.lost(2);
@@ -1117,8 +1047,7 @@ fn a_long_journal_is_reported_in_pages_without_loss() {
 #[test]
 fn all_that_was_said_is_counted() {
     let mut bench = lost_with(&["a", "b"]);
-    bench.handler(1, "b", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
-    bench.released();
+    bench.leaves(1, "b", 3, HandlerEvent::Refused { backoff: None, why: String::new() });
     bench.attested(&[Kept, Unreadable]);
     bench.attested(&[Gone]);
     bench.attended(None);

@@ -17,7 +17,7 @@ use crate::core::call::{Call, Done};
 use crate::core::ctx::{Config, Purpose};
 use crate::core::effect::Effect;
 use crate::core::engine::Engine;
-use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, ReplyTo};
+use crate::core::input::{Command, HandlerEvent, Input, LocalWorker, ReplyTo, Until};
 use crate::core::lease::Timing;
 use crate::core::time::Time;
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Nonce, Revision, Token, WorkerId};
@@ -25,15 +25,17 @@ use crate::model::member::{Member, MemberState, Members};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, JobState, Record};
 use crate::model::settings::{Given, Settings, StoredSettings};
+use crate::model::ticket::Ticket;
 use crate::model::wire::Envelope;
 use crate::mutation::Mutations;
 use crate::step::{
-    AttestReply, BeginReply, DispatchItem, NodeEvents, PoolState, Refusal, ReleaseItem, ReleaseMode,
-    ReleaseReply, Renewal, Seat, ServerIdentity, StoreError, Taken, WorkerBegins, WorkerBegun, WorkerEvent,
+    AttestReply, BeginReply, BegunJob, DispatchItem, Granted, GrantedJob, NodeEvents, PoolState, Refusal,
+    ReleaseItem, ReleaseMode, ReleaseReply, Renewal, Seat, ServerIdentity, StoreError, Taken, WhenFull,
+    WorkerBegins, WorkerBegun, WorkerEvent,
 };
 
 /// The regular calls of every node, apart from the subject of a test.
-const UPKEEP: [&str; 12] = [
+const UPKEEP: [&str; 11] = [
     "inspect",
     "read-node",
     "read-pool",
@@ -41,7 +43,6 @@ const UPKEEP: [&str; 12] = [
     "heartbeats",
     "sweep",
     "prune",
-    "oldest",
     "time",
     "reread",
     "expect",
@@ -112,6 +113,33 @@ pub(super) fn record(name: &str, token: u64, worker: WorkerId) -> Record {
         plan: String::new(),
         tail: String::new(),
     }
+}
+
+/// The news of jobs that were granted.
+pub(super) fn granted(incarnation: u64, token: u64, names: &[&str]) -> WorkerEvent {
+    granted_as(incarnation, token, names, |_| {})
+}
+
+/// The same with these changes of each job.
+pub(super) fn granted_as(
+    incarnation: u64,
+    token: u64,
+    names: &[&str],
+    change: impl Fn(&mut GrantedJob),
+) -> WorkerEvent {
+    let job = |name: &&str| {
+        let record = Record { begun: Begun::Never, ..record(name, token, WorkerId(1)) };
+        let payload = sealed(RestartPolicy::Never);
+        let job = BegunJob { record, waiting: false, payload, checkpoint: None };
+        let mut granted = GrantedJob { key: key(name), awaited: true, job };
+        change(&mut granted);
+        granted
+    };
+    WorkerEvent::Grant(Granted {
+        token: Token(token),
+        incarnation: Incarnation(incarnation),
+        jobs: names.iter().map(job).collect(),
+    })
 }
 
 pub(super) fn config() -> Config {
@@ -188,8 +216,48 @@ impl Bench {
 
     /// An attached engine with one worker, whose id is 1.
     pub(super) fn with_worker() -> Self {
-        let mut bench = Self::attached();
+        Self::with_worker_as(config())
+    }
+
+    pub(super) fn with_worker_as(config: Config) -> Self {
+        let mut bench = Self::attached_with(config);
         bench.worker(1);
+        bench
+    }
+
+    /// An attached engine that dispatches a job, and waits for its start.
+    pub(super) fn that_submits(name: &str, dispatch: &str, patience: Duration) -> Self {
+        let mut bench = Self::attached();
+        bench.submit(name, dispatch, true, patience);
+        bench
+    }
+
+    /// An attached engine without workers. This one of another node is in the ring.
+    pub(super) fn with_other(worker: u64) -> Self {
+        let mut bench = Self::attached();
+        bench.set_member(worker, up(0));
+        bench.all();
+        bench
+    }
+
+    /// A worker, whose id is 1, runs these jobs.
+    pub(super) fn that_runs(token: u64, names: &[&str]) -> Self {
+        let mut bench = Self::with_worker();
+        bench.running(token, names);
+        bench
+    }
+
+    /// Worker 1 has read that these jobs are its own.
+    pub(super) fn that_is_assigned(entry: u64, token: u64, names: &[&str]) -> Self {
+        let mut bench = Self::with_worker();
+        bench.assign(1, entry, token, names);
+        bench
+    }
+
+    /// Worker 1 has begun these jobs.
+    pub(super) fn that_starts(entry: u64, token: u64, names: &[&str]) -> Self {
+        let mut bench = Self::with_worker();
+        bench.begin(1, entry, token, names);
         bench
     }
 
@@ -230,6 +298,12 @@ impl Bench {
         self.step([Input::Woke]);
     }
 
+    /// The bench some time later.
+    pub(super) fn after(&mut self, time: Duration) -> &mut Self {
+        self.advance(time);
+        self
+    }
+
     pub(super) fn command(&mut self, command: impl FnOnce(ReplyTo) -> Command) {
         self.replies += 1;
         self.step([Input::Command(command(ReplyTo(self.replies)))]);
@@ -249,8 +323,20 @@ impl Bench {
             hash: String::new(),
             payload: Bytes::new(),
             worker: None,
+            awaited: true,
         };
         self.command(|reply| Command::Submit { reply, item, started, deadline });
+    }
+
+    /// Waits for the start of a dispatch.
+    pub(super) fn wait(&mut self, name: &str, dispatch: &str, patience: Duration) {
+        let (ticket, deadline) = (Ticket { key: key(name), id: id(dispatch) }, self.now + patience);
+        self.command(|reply| Command::Wait { reply, ticket, deadline });
+    }
+
+    pub(super) fn stop_job(&mut self, name: &str, dispatch: Option<&str>, until: Until, patience: Duration) {
+        let (key, id, deadline) = (key(name), dispatch.map(id), self.now + patience);
+        self.command(|reply| Command::StopJob { reply, key, id, until, deadline });
     }
 
     pub(super) fn handler(&mut self, worker: u64, name: &str, token: u64, event: HandlerEvent) {
@@ -353,13 +439,18 @@ impl Bench {
         self.step([Input::Members(Arc::new(self.members.clone()))]);
     }
 
+    /// This is a worker's entry now.
+    pub(super) fn set_member(&mut self, worker: u64, member: Member) {
+        self.change_members(|members| drop(members.insert(WorkerId(worker), member)));
+    }
+
     /// A renewal without bad news.
     pub(super) fn renewal(&self) -> Renewal {
         Renewal {
             queued: 0,
             opened: false,
             damage: String::new(),
-            evicts: None,
+            when_full: WhenFull::Unknown,
             token: Token(0),
             floor: 1,
             members: self.members.revision,
@@ -368,6 +459,7 @@ impl Bench {
             recovering: false,
             run_id: "a".into(),
             states: vec![],
+            oldest: vec![],
         }
     }
 
@@ -381,20 +473,26 @@ impl Bench {
         self.worker_with(number, None);
     }
 
-    /// A worker with this capacity.
-    pub(super) fn worker_with(&mut self, number: u32, capacity: Option<u32>) {
+    /// Asks for a worker.
+    pub(super) fn add_worker(&mut self, number: u32) {
+        self.add_worker_with(number, None);
+    }
+
+    fn add_worker_with(&mut self, number: u32, capacity: Option<u32>) {
         let (local, capacity) = (LocalWorker(number), capacity.and_then(NonZeroU32::new));
         self.command(|reply| Command::AddWorker { reply, local, meta: String::new(), capacity });
+    }
+
+    /// A worker with this capacity.
+    pub(super) fn worker_with(&mut self, number: u32, capacity: Option<u32>) {
+        self.add_worker_with(number, capacity);
         self.seat(u64::from(number), number - 1);
     }
 
     /// Answers the join in flight: seated, and in the ring.
     pub(super) fn seat(&mut self, worker: u64, slot: u32) {
-        let worker = WorkerId(worker);
-        self.answer_join(Seat { worker, member: up(slot), first: false });
-        self.change_members(|members| {
-            members.insert(worker, up(slot));
-        });
+        self.answer_join(Seat { worker: WorkerId(worker), member: up(slot), first: false });
+        self.set_member(worker, up(slot));
         self.all();
     }
 
@@ -419,6 +517,23 @@ impl Bench {
     pub(super) fn assign(&mut self, worker: u64, number: u64, token: u64, names: &[&str]) {
         let keys = names.iter().map(|name| key(name)).collect();
         self.event(worker, number, WorkerEvent::Start { token: Token(token), keys });
+    }
+
+    /// Jobs are granted to worker 1, in the first incarnation.
+    pub(super) fn grant(&mut self, number: u64, token: u64, names: &[&str]) {
+        self.event(1, number, granted(1, token, names));
+    }
+
+    /// Jobs are assigned to the worker, and it begins them.
+    pub(super) fn begin(&mut self, worker: u64, number: u64, token: u64, names: &[&str]) {
+        self.assign(worker, number, token, names);
+        self.begun();
+    }
+
+    /// The job's handler ends, and the answer to its release comes.
+    pub(super) fn leaves(&mut self, worker: u64, name: &str, token: u64, event: HandlerEvent) {
+        self.handler(worker, name, token, event);
+        self.released();
     }
 
     pub(super) fn stop_event(
@@ -448,7 +563,7 @@ impl Bench {
             let reply = |(key, token): &(JobKey, Token)| {
                 let mut record = record(&key.to_string(), token.0, of.worker);
                 change(&mut record);
-                BeginReply::Begun { record, waiting, payload: envelope.clone(), checkpoint: None }
+                BeginReply::Begun(BegunJob { record, waiting, payload: envelope.clone(), checkpoint: None })
             };
             Ok(of.jobs.iter().map(reply).collect())
         });
@@ -548,8 +663,7 @@ impl Bench {
     }
 
     pub(super) fn running_on(&mut self, worker: u64, token: u64, names: &[&str]) {
-        self.assign(worker, token, token, names);
-        self.begun();
+        self.begin(worker, token, token, names);
         for name in names {
             self.handler(worker, name, token, HandlerEvent::Started);
         }

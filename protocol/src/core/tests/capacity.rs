@@ -23,10 +23,8 @@ fn releases(bench: &mut Bench) -> Vec<(String, ReleaseMode)> {
 #[test]
 fn a_full_worker_begins_nothing_and_names_the_ring() {
     let mut bench = full(Bench::attached());
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(1));
-        members.insert(WorkerId(3), up(2));
-    });
+    bench.set_member(2, up(1));
+    bench.set_member(3, up(2));
     bench.all();
     bench.assign(1, 6, 8, &["c"]);
     assert_eq!(releases(&mut bench), [("c".to_owned(), ReleaseMode::Elsewhere { workers: 3 })]);
@@ -67,8 +65,7 @@ fn a_full_worker_keeps_what_it_has_and_heeds_its_stop() {
 fn a_worker_keeps_its_capacity_when_it_joins_again() {
     let mut bench = full(Bench::attached());
     for name in ["a", "b"] {
-        bench.handler(1, name, 7, HandlerEvent::Ended(Ok(())));
-        bench.released();
+        bench.leaves(1, name, 7, HandlerEvent::Ended(Ok(())));
     }
     bench.step([Input::LeaseLost(WorkerId(1))]);
     super::fencing::gone(&mut bench);
@@ -90,18 +87,14 @@ fn the_jobs_of_other_shards_take_places() {
 
 #[test]
 fn a_start_handler_sends_its_job_elsewhere() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Elsewhere { why: String::new() });
     assert_eq!(releases(&mut bench), [("k".to_owned(), ReleaseMode::Elsewhere { workers: 1 })]);
 }
 
 #[test]
 fn a_job_that_was_to_end_does_not_go_elsewhere() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.stop_event(1, 6, None, &[("k", 7)]);
     bench.handler(1, "k", 7, HandlerEvent::Elsewhere { why: String::new() });
     assert_eq!(releases(&mut bench), [("k".to_owned(), ReleaseMode::Delete)]);
@@ -111,9 +104,7 @@ fn a_job_that_was_to_end_does_not_go_elsewhere() {
 pub(super) fn more_room(bench: &mut Bench) -> bool {
     bench.advance(secs(2));
     bench.answer_with("sweep", Swept::default());
-    bench.change_members(|members| {
-        members.insert(WorkerId(5), up(4));
-    });
+    bench.set_member(5, up(4));
     bench.of(&["sweep"]).contains(&"sweep kick".to_owned())
 }
 

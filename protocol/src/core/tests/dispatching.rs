@@ -2,11 +2,10 @@
 
 use tenure_steps::Failure;
 
-use super::bench::{Bench, entry, id, key, millis, present, record, secs, up};
-use crate::core::input::{Command, Input, ReplyTo};
+use super::bench::{Bench, entry, id, millis, present, record, secs, up};
+use crate::core::input::{Input, ReplyTo};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::record::{Begun, JobState};
-use crate::model::ticket::Ticket;
 use crate::step::{DispatchReply, Lookup, NodeEvents, Refusal, StoreError};
 
 fn replied(bench: &mut Bench, replies: Vec<DispatchReply>) {
@@ -24,8 +23,7 @@ fn told(bench: &mut Bench, number: u64, dispatch: &str, outcome: &str) {
 
 /// A dispatch of k that is accepted. Its caller waits for the start, at most 10 s.
 fn accepted() -> Bench {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.1", secs(10));
     replied(&mut bench, vec![DispatchReply::Accepted]);
     assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
     bench
@@ -44,11 +42,7 @@ fn items_that_arrive_during_a_call_are_the_next_batch() {
 
 #[test]
 fn a_dispatch_names_its_worker_by_this_nodes_ring() {
-    let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(9), up(0));
-    });
-    bench.all();
+    let mut bench = Bench::with_other(9);
     bench.submit("a", "n.1", false, secs(5));
     assert_eq!(bench.seen(), ["dispatch a/n.1<1005000>9 at 1"]);
     bench.change_members(|members| {
@@ -67,31 +61,21 @@ fn a_dispatch_names_its_worker_by_this_nodes_ring() {
 
 #[test]
 fn an_abandoned_dispatch_is_placed_anew_when_resent() {
-    let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(9), up(0));
-    });
-    bench.all();
+    let mut bench = Bench::with_other(9);
     bench.submit("a", "n.1", false, millis(10));
-    bench.advance(millis(10));
-    bench.all();
+    bench.after(millis(10)).all();
     bench.change_members(|members| {
         members.remove(&WorkerId(9));
         members.insert(WorkerId(10), up(0));
     });
     bench.all();
     bench.fail("dispatch");
-    bench.advance(millis(20));
-    assert_eq!(bench.seen(), ["! trouble", "dispatch a/n.1<1000010>10 at 2"]);
+    assert_eq!(bench.after(millis(20)).seen(), ["! trouble", "dispatch a/n.1<1000010>10 at 2"]);
 }
 
 #[test]
 fn the_ring_of_another_incarnation_places_nothing() {
-    let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(9), up(0));
-    });
-    bench.all();
+    let mut bench = Bench::with_other(9);
     bench.lost(2);
     bench.reopened(2);
     bench.all();
@@ -102,8 +86,7 @@ fn the_ring_of_another_incarnation_places_nothing() {
 #[test]
 fn a_deadline_is_sent_by_the_servers_clock_within_its_limit() {
     let mut bench = Bench::attached();
-    bench.advance(secs(2));
-    bench.all();
+    bench.after(secs(2)).all();
     bench.submit("a", "n.1", false, secs(600));
     assert_eq!(bench.seen(), ["dispatch a/n.1<1031750"]);
 }
@@ -159,10 +142,8 @@ fn every_outcome_settles_as_it_says() {
 #[test]
 fn a_lost_hint_costs_one_look_after_a_second() {
     let mut bench = accepted();
-    bench.advance(millis(999));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["lookup k/n.1"]);
+    assert_eq!(bench.after(millis(999)).seen(), [""; 0]);
+    assert_eq!(bench.after(millis(1)).seen(), ["lookup k/n.1"]);
     let running = record("1", 7, WorkerId(9));
     found(&mut bench, Lookup { record: Some(running), ..Lookup::default() });
     assert_eq!(bench.seen(), [""; 0], "begun, not started");
@@ -186,8 +167,7 @@ fn the_answer_of_a_look_settles_a_dispatch() {
     ];
     for (lookup, settled) in lookups {
         let mut bench = accepted();
-        bench.advance(secs(1));
-        bench.all();
+        bench.after(secs(1)).all();
         found(&mut bench, lookup);
         assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
     }
@@ -199,15 +179,13 @@ fn an_end_whose_reason_is_on_its_way_waits_for_it() {
     let ended = || Lookup { ended: true, ..Lookup::default() };
     for (comes, settled) in [(true, "Stopped"), (false, "Ended")] {
         let mut bench = accepted();
-        bench.advance(secs(1));
-        bench.all();
+        bench.after(secs(1)).all();
         found(&mut bench, ended());
         assert_eq!(bench.seen(), [""; 0]);
         if comes {
             told(&mut bench, 4, "n.1", "stopped");
         } else {
-            bench.advance(secs(1));
-            bench.all();
+            bench.after(secs(1)).all();
             found(&mut bench, ended());
         }
         assert_eq!(bench.of(&["reply"]), [format!("reply 1 submitted {settled}")]);
@@ -223,8 +201,7 @@ fn an_unknown_dispatch_is_told_from_one_that_has_ended() {
     ];
     for (lookup, settled) in lookups {
         let mut bench = Bench::attached();
-        let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.1") }, bench.now + secs(5));
-        bench.command(|reply| Command::Wait { reply, ticket, deadline });
+        bench.wait("k", "n.1", secs(5));
         bench.all();
         found(&mut bench, lookup);
         assert_eq!(bench.seen(), [format!("reply 1 submitted {settled}")]);
@@ -234,8 +211,7 @@ fn an_unknown_dispatch_is_told_from_one_that_has_ended() {
 #[test]
 fn nothing_is_known_for_sure_while_the_pool_recovers() {
     let mut bench = Bench::attached();
-    let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.1") }, bench.now + secs(5));
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("k", "n.1", secs(5));
     bench.fail_with("sweep", StoreError::Refused(Refusal::Recovering));
     bench.all();
     found(&mut bench, Lookup::default());
@@ -245,16 +221,14 @@ fn nothing_is_known_for_sure_while_the_pool_recovers() {
 #[test]
 fn a_dispatch_that_the_store_forgot_is_sent_again_with_its_id() {
     let mut bench = accepted();
-    bench.advance(secs(1));
-    bench.all();
+    bench.after(secs(1)).all();
     found(&mut bench, Lookup::default());
     assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
 }
 
 #[test]
 fn at_the_deadline_it_is_said_why_the_store_did_not_answer() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.1", secs(10));
     bench.fail_with("dispatch", StoreError::Unusable(Failure::new(std::io::Error::other("OOM"))));
     bench.all();
     bench.advance(secs(10));
@@ -265,8 +239,7 @@ fn at_the_deadline_it_is_said_why_the_store_did_not_answer() {
 /// A caller waits for a under the id x, and another dispatches b under it.
 fn one_id_for_two_keys() -> Bench {
     let mut bench = Bench::attached();
-    let (ticket, deadline) = (Ticket { key: key("a"), id: id("n.!x") }, bench.now + secs(10));
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("a", "n.!x", secs(10));
     bench.submit("b", "n.!x", true, secs(10));
     assert_eq!(bench.seen(), ["lookup a/n.!x", "dispatch b/n.!x<1010000"]);
     bench
@@ -298,8 +271,7 @@ fn callers_of_the_right_key_outlast_others_of_the_same_id() {
 #[test]
 fn a_hint_under_an_id_that_is_only_waited_for_is_looked_into() {
     let mut bench = Bench::attached();
-    let (ticket, deadline) = (Ticket { key: key("a"), id: id("n.!x") }, bench.now + secs(10));
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("a", "n.!x", secs(10));
     let queued = crate::model::record::Record { begun: Begun::Never, ..record("!x", 7, WorkerId(9)) };
     found(&mut bench, Lookup { record: Some(queued), ..Lookup::default() });
     bench.all();
@@ -312,8 +284,7 @@ fn an_answer_to_an_ids_earlier_job_is_not_taken_for_the_present() {
     let mut bench = Bench::attached();
     bench.submit("a", "n.!x", false, millis(50));
     bench.all();
-    bench.advance(millis(60));
-    assert_eq!(bench.of(&["reply"]).len(), 1, "its time is up");
+    assert_eq!(bench.after(millis(60)).of(&["reply"]).len(), 1, "its time is up");
     bench.submit("b", "n.!x", false, secs(10));
     replied(&mut bench, vec![DispatchReply::Accepted]);
     assert_eq!(bench.seen(), ["dispatch b/n.!x<1010060"]);
@@ -325,8 +296,7 @@ fn an_answer_to_an_ids_earlier_job_is_not_taken_for_the_present() {
 
 #[test]
 fn an_earlier_look_does_not_settle_an_uncompared_job() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.!x", true, millis(1_500));
+    let mut bench = Bench::that_submits("k", "n.!x", millis(1_500));
     replied(&mut bench, vec![DispatchReply::Accepted]);
     bench.advance(secs(1));
     bench.advance(millis(600));
@@ -343,8 +313,7 @@ fn an_earlier_look_does_not_settle_an_uncompared_job() {
 fn a_refusal_goes_to_the_caller_that_brought_the_job() {
     for (answer, told) in [(DispatchReply::Exists, "JobExists"), (DispatchReply::Full, "PoolFull")] {
         let mut bench = Bench::attached();
-        let (ticket, deadline) = (Ticket { key: key("k"), id: id("n.!x") }, bench.now + secs(5));
-        bench.command(|reply| Command::Wait { reply, ticket, deadline });
+        bench.wait("k", "n.!x", secs(5));
         bench.submit("k", "n.!x", true, secs(10));
         found(&mut bench, Lookup::default());
         replied(&mut bench, vec![answer]);
@@ -358,23 +327,19 @@ fn a_refusal_goes_to_the_caller_that_brought_the_job() {
 fn a_dispatch_without_callers_is_not_looked_up() {
     let mut bench = accepted();
     bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);
-    bench.advance(secs(20));
-    assert_eq!(bench.of(&["lookup", "dispatch", "reply"]), [""; 0]);
+    assert_eq!(bench.after(secs(20)).of(&["lookup", "dispatch", "reply"]), [""; 0]);
 }
 
 #[test]
 fn an_abandoned_dispatch_is_sent_until_it_is_accepted() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.1", secs(10));
     bench.step([Input::Withdrawn { id: id("n.1"), reply: ReplyTo(1) }]);
     bench.all();
     bench.advance(secs(2));
     bench.fail("dispatch");
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<1010000"]);
+    assert_eq!(bench.after(secs(1)).of(&["dispatch"]), ["dispatch k/n.1<1010000"]);
     replied(&mut bench, vec![DispatchReply::Accepted]);
-    bench.advance(secs(20));
-    assert_eq!(bench.of(&["lookup", "dispatch", "reply"]), [""; 0]);
+    assert_eq!(bench.after(secs(20)).of(&["lookup", "dispatch", "reply"]), [""; 0]);
 }
 
 #[test]
@@ -390,25 +355,21 @@ fn at_the_deadline_it_is_said_whether_it_was_accepted() {
 
 #[test]
 fn a_dispatch_late_by_the_servers_clock_reads_it_and_goes_again() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.1", secs(10));
     bench.all();
     replied(&mut bench, vec![DispatchReply::Late]);
     assert_eq!(bench.all(), ["time"]);
     bench.answer_with("time", 5_000_000_u64);
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["dispatch k/n.1<5010000"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["dispatch k/n.1<5010000"]);
 }
 
 #[test]
 fn one_that_meets_a_recovering_pool_is_sent_again_after_a_pause() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.1", secs(10));
     bench.all();
     replied(&mut bench, vec![DispatchReply::Recovering]);
     assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["dispatch k/n.1<1010000"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["dispatch k/n.1<1010000"]);
 }
 
 #[test]
@@ -418,8 +379,7 @@ fn a_call_without_an_answer_is_sent_again_with_the_same_ids() {
     bench.submit("b", "n.2", false, secs(5));
     bench.all();
     bench.fail("dispatch");
-    bench.advance(millis(20));
-    assert_eq!(bench.seen(), ["! trouble", "dispatch a/n.1<1005000 b/n.2<1005000"]);
+    assert_eq!(bench.after(millis(20)).seen(), ["! trouble", "dispatch a/n.1<1005000 b/n.2<1005000"]);
 }
 
 #[test]
@@ -427,8 +387,7 @@ fn another_incarnation_is_sent_what_the_old_one_had_accepted() {
     let mut bench = accepted();
     bench.submit("j", "n.2", true, secs(10));
     bench.fail_with("dispatch", StoreError::Refused(Refusal::StaleIncarnation(Incarnation(2))));
-    bench.advance(millis(20));
-    bench.all();
+    bench.after(millis(20)).all();
     bench.survey(present(2, false, "a"));
     assert_eq!(bench.of(&["dispatch"]), ["dispatch j/n.2<1010000 k/n.1<1010000"]);
 }
@@ -451,10 +410,8 @@ fn each_waiter_of_one_dispatch_waits_until_its_own_deadline() {
     bench.submit("k", "n.1", true, millis(500));
     bench.submit("k", "n.1", true, secs(20));
     bench.all();
-    bench.advance(millis(500));
-    assert_eq!(bench.of(&["reply"]), ["reply 2 submitted Deadline accepted=true"]);
-    bench.advance(millis(9_500));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Deadline accepted=true"]);
+    assert_eq!(bench.after(millis(500)).of(&["reply"]), ["reply 2 submitted Deadline accepted=true"]);
+    assert_eq!(bench.after(millis(9_500)).of(&["reply"]), ["reply 1 submitted Deadline accepted=true"]);
     told(&mut bench, 4, "n.1", "ok");
     assert_eq!(bench.of(&["reply"]), ["reply 3 submitted ok"]);
 }
@@ -462,9 +419,7 @@ fn each_waiter_of_one_dispatch_waits_until_its_own_deadline() {
 #[test]
 fn a_ticket_is_waited_for_by_looking() {
     let mut bench = Bench::attached();
-    let ticket = Ticket { key: key("k"), id: id("m.1") };
-    let deadline = bench.now + secs(5);
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("k", "m.1", secs(5));
     assert_eq!(bench.seen(), ["lookup k/m.1"]);
     found(&mut bench, Lookup::default());
     assert_eq!(bench.seen(), ["reply 1 submitted Unknown"]);
@@ -498,48 +453,40 @@ fn a_forgotten_dispatch_has_not_ended_while_the_pool_recovers() {
 
 #[test]
 fn a_dispatch_never_accepted_gets_a_time_by_the_new_clock() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.1", secs(10));
     replied(&mut bench, vec![DispatchReply::Late]);
     bench.answer_with("time", 2_000_000_u64);
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<2010000"]);
+    assert_eq!(bench.after(millis(100)).of(&["dispatch"]), ["dispatch k/n.1<2010000"]);
 }
 
 #[test]
 fn a_dispatch_in_doubt_is_not_accepted_after_its_time() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(600));
+    let mut bench = Bench::that_submits("k", "n.1", secs(600));
     bench.all();
     bench.fail("dispatch");
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<1029750"], "as it was sent first");
+    assert_eq!(bench.after(millis(20)).of(&["dispatch"]), ["dispatch k/n.1<1029750"], "as it was sent first");
     replied(&mut bench, vec![DispatchReply::Late]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 submitted Deadline accepted=false"]);
 }
 
 #[test]
 fn a_dispatch_surely_not_executed_is_sent_with_a_new_time() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(600));
+    let mut bench = Bench::that_submits("k", "n.1", secs(600));
     bench.all();
     bench.fail_with("dispatch", StoreError::NotExecuted(Failure::new(std::fmt::Error)));
     bench.advance(millis(20));
     replied(&mut bench, vec![DispatchReply::Late]);
     bench.answer_with("time", 2_000_000_u64);
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["dispatch"]), ["dispatch k/n.1<2029850"]);
+    assert_eq!(bench.after(millis(100)).of(&["dispatch"]), ["dispatch k/n.1<2029850"]);
 }
 
 #[test]
 fn an_own_id_is_known_from_any_node() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.!order", true, secs(10));
+    let mut bench = Bench::that_submits("k", "n.!order", secs(10));
     replied(&mut bench, vec![DispatchReply::Accepted]);
-    bench.advance(secs(1));
-    bench.all();
+    bench.after(secs(1)).all();
     let mut started = record("1", 7, WorkerId(9));
     (started.id, started.begun) = (id("m.!order"), Begun::Started);
     found(&mut bench, Lookup { record: Some(started), ..Lookup::default() });
@@ -549,9 +496,7 @@ fn an_own_id_is_known_from_any_node() {
 #[test]
 fn a_dispatch_that_was_only_awaited_is_sent_once_submitted() {
     let mut bench = Bench::attached();
-    let ticket = Ticket { key: key("k"), id: id("n.!order") };
-    let deadline = bench.now + secs(5);
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("k", "n.!order", secs(5));
     bench.submit("k", "n.!order", false, secs(10));
     assert_eq!(bench.seen(), ["lookup k/n.!order", "dispatch k/n.!order<1010000"]);
     found(&mut bench, Lookup::default());
@@ -562,9 +507,7 @@ fn a_dispatch_that_was_only_awaited_is_sent_once_submitted() {
 #[test]
 fn only_the_caller_of_a_conflicting_job_is_told_of_it() {
     let mut bench = Bench::attached();
-    let ticket = Ticket { key: key("k"), id: id("n.!order") };
-    let deadline = bench.now + secs(5);
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("k", "n.!order", secs(5));
     let mut running = record("k", 7, WorkerId(9));
     running.id = id("m.!order");
     found(&mut bench, Lookup { record: Some(running.clone()), ..Lookup::default() });
@@ -579,8 +522,7 @@ fn only_the_caller_of_a_conflicting_job_is_told_of_it() {
 
 #[test]
 fn a_dispatch_past_its_deadline_leaves_its_lane() {
-    let mut bench = Bench::attached();
-    bench.submit("a", "n.0", true, secs(600));
+    let mut bench = Bench::that_submits("a", "n.0", secs(600));
     for number in 1..=200 {
         bench.submit("b", &format!("n.{number}"), true, millis(50));
     }

@@ -8,8 +8,7 @@ use crate::step::ReleaseReply;
 
 /// A job whose start handler runs: never started before, or with this many attempts since it was.
 fn starting(restarts: Option<u32>) -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.begun_with(false, |record| {
         if let Some(attempts) = restarts {
             (record.begun, record.attempts) = (Begun::Started, attempts);
@@ -56,8 +55,7 @@ fn a_refused_job_goes_back_after_a_named_or_growing_pause() {
 
 #[test]
 fn a_job_that_ends_by_itself_is_deleted() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["a", "b"]);
+    let mut bench = Bench::that_runs(7, &["a", "b"]);
     bench.handler(1, "a", 7, HandlerEvent::Ended(Ok(())));
     assert_eq!(bench.seen(), ["release 1: a@7 d"]);
     bench.released();
@@ -67,8 +65,7 @@ fn a_job_that_ends_by_itself_is_deleted() {
 
 #[test]
 fn a_panic_ends_its_own_job_only() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["a", "b"]);
+    let mut bench = Bench::that_runs(7, &["a", "b"]);
     bench.handler(1, "a", 7, HandlerEvent::Failed("panicked: index out of bounds".into()));
     assert_eq!(bench.of(&["release"]), ["release 1: a@7 d result='e:panicked: index out of bounds'"]);
     bench.released();
@@ -77,8 +74,7 @@ fn a_panic_ends_its_own_job_only() {
 
 #[test]
 fn an_error_of_stop_is_reported_and_ends_the_job() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Err("busy".into())));
@@ -87,9 +83,7 @@ fn an_error_of_stop_is_reported_and_ends_the_job() {
 
 #[test]
 fn an_error_of_stop_waits_until_the_start_is_noted() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 8, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(8, 7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Started);
     bench.stop_event(1, 9, Some("node9"), &[("k", 7)]);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Err("busy".into())));
@@ -101,8 +95,7 @@ fn an_error_of_stop_waits_until_the_start_is_noted() {
 
 #[test]
 fn an_unanswered_release_goes_first_again_with_its_entries() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["a", "b"]);
+    let mut bench = Bench::that_runs(7, &["a", "b"]);
     bench.stop_event(1, 9, Some("m"), &[("a", 7)]);
     bench.handler(1, "a", 7, HandlerEvent::Stopped(Ok(())));
     bench.handler(1, "b", 7, HandlerEvent::Ended(Ok(())));
@@ -111,11 +104,9 @@ fn an_unanswered_release_goes_first_again_with_its_entries() {
     assert_eq!(bench.seen(), ["! trouble", "owned 1", "begin 1: ; done 9"]);
     bench.fail("begin");
     bench.all();
-    bench.advance(millis(20));
-    assert_eq!(bench.seen(), ["release 1: a@7 d stopper=m, b@7 d; done 9"]);
+    assert_eq!(bench.after(millis(20)).seen(), ["release 1: a@7 d stopper=m, b@7 d; done 9"]);
     bench.released();
-    bench.advance(secs(2));
-    assert_eq!(bench.seen(), [""; 0]);
+    assert_eq!(bench.after(secs(2)).seen(), [""; 0]);
 }
 
 #[test]
@@ -137,8 +128,7 @@ fn a_parked_job_and_a_damaged_record_are_reported() {
 
 #[test]
 fn a_release_that_is_to_come_later_goes_again_at_once() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
     bench.all();
     bench.answer_each("release", ReleaseReply::Later);
@@ -149,8 +139,7 @@ fn a_release_that_is_to_come_later_goes_again_at_once() {
 
 #[test]
 fn a_handler_event_under_an_older_token_is_ignored() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.handler(1, "k", 6, HandlerEvent::Ended(Ok(())));
     assert_eq!(bench.seen(), [""; 0]);
 }

@@ -15,10 +15,8 @@ pub(super) fn gone(bench: &mut Bench) {
 
 #[test]
 fn a_lost_lease_ends_all_handlers_before_anything_is_sent() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["a", "d"]);
-    bench.assign(1, 4, 4, &["b"]);
-    bench.begun();
+    let mut bench = Bench::that_runs(3, &["a", "d"]);
+    bench.begin(1, 4, 4, &["b"]);
     bench.handler(1, "d", 3, HandlerEvent::Ended(Ok(())));
     bench.assign(1, 5, 5, &["c"]);
     bench.all();
@@ -28,8 +26,7 @@ fn a_lost_lease_ends_all_handlers_before_anything_is_sent() {
     bench.released();
     assert_eq!(bench.seen(), [""; 0], "a late begin starts nothing, a late release begins nothing");
     bench.handler(1, "b", 4, HandlerEvent::Failed("cancelled".into()));
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), [""; 0], "a runs");
+    assert_eq!(bench.after(secs(1)).seen(), [""; 0], "a runs");
     bench.handler(1, "a", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
     gone(&mut bench);
@@ -57,8 +54,7 @@ fn a_read_that_replaces_one_that_waits_is_answered_at_once() {
 
 #[test]
 fn a_worker_that_the_store_does_not_know_is_fenced() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     let mut renewal = bench.renewal();
     renewal.states = vec![None];
     bench.step([Input::Renewed {
@@ -71,8 +67,7 @@ fn a_worker_that_the_store_does_not_know_is_fenced() {
 
 #[test]
 fn a_begin_refused_for_lost_membership_fences_the_worker() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.assign(1, 5, 4, &["b"]);
     bench.seen();
     bench.begin_refused(&Refusal::Fenced);
@@ -96,21 +91,17 @@ fn another_incarnation_fences_workers_with_a_passed_lease() {
 
 #[test]
 fn no_good_bye_while_a_handler_runs_however_long() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.all();
-    bench.advance(secs(1000));
-    assert_eq!(bench.seen(), ["ABORT k@3", "! stuck k@3"]);
+    assert_eq!(bench.after(secs(1000)).seen(), ["ABORT k@3", "! stuck k@3"]);
     bench.handler(1, "k", 3, HandlerEvent::Aborted);
     assert_eq!(bench.seen(), ["drop 1", "leave 1"]);
 }
 
 #[test]
 fn a_start_that_succeeds_after_the_fence_is_stopped() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Started);
@@ -125,14 +116,12 @@ fn a_good_bye_without_an_answer_is_said_again_after_a_pause() {
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.all();
     bench.fail("leave");
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["! trouble", "leave 1"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["! trouble", "leave 1"]);
 }
 
 #[test]
 fn late_answers_of_a_fenced_worker_change_nothing() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.assign(1, 4, 4, &["b"]);
     bench.fail("begin");
     bench.step([Input::LeaseLost(WorkerId(1))]);
@@ -145,22 +134,19 @@ fn late_answers_of_a_fenced_worker_change_nothing() {
 
 #[test]
 fn calls_that_fail_after_the_fence_are_not_made_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k", "j"]);
+    let mut bench = Bench::that_runs(3, &["k", "j"]);
     bench.assign(1, 4, 4, &["b"]);
     bench.handler(1, "j", 3, HandlerEvent::Ended(Ok(())));
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.all();
     bench.fail("begin");
     bench.fail("release");
-    bench.advance(secs(5));
-    assert_eq!(bench.seen(), ["! trouble", "! trouble"]);
+    assert_eq!(bench.after(secs(5)).seen(), ["! trouble", "! trouble"]);
 }
 
 #[test]
 fn a_fenced_worker_that_was_to_leave_leaves_for_good() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::bench::{Bench, entry, key, secs, up};
 use crate::core::input::Input;
-use crate::model::id::WorkerId;
 use crate::step::{PoolEvent, RouteReply, Swept};
 
 fn hold(bench: &mut Bench, on: bool) {
@@ -52,14 +51,10 @@ fn whoever_hears_that_a_hold_is_lifted_wakes_what_waits() {
 #[test]
 fn what_the_ring_would_move_stays_until_the_hold_is_lifted() {
     const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let mut bench = Bench::with_worker();
-    bench.running(7, &NAMES);
+    let mut bench = Bench::that_runs(7, &NAMES);
     hold(&mut bench, true);
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(1));
-    });
-    bench.advance(secs(60));
-    assert_eq!(bench.of(&["STOP"]), [""; 0]);
+    bench.set_member(2, up(1));
+    assert_eq!(bench.after(secs(60)).of(&["STOP"]), [""; 0]);
     hold(&mut bench, false);
     bench.advance(secs(6));
     assert_ne!(bench.of(&["STOP"]), [""; 0], "some belong to the new worker");
@@ -69,7 +64,6 @@ fn what_the_ring_would_move_stays_until_the_hold_is_lifted() {
 fn what_was_assigned_before_a_hold_is_begun() {
     let mut bench = Bench::with_worker();
     hold(&mut bench, true);
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    bench.begin(1, 5, 7, &["k"]);
     assert_eq!(bench.of(&["RUN"]), ["RUN k@7"]);
 }

@@ -21,57 +21,31 @@ fn doubt(bench: &mut Bench) {
 fn before_the_pool_is_known() {
     let mut bench = Bench::new(config());
     bench.command(|reply| Command::Attach { reply });
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.submit("k", "n.1", true, secs(20));
-    let deadline = bench.now + secs(20);
-    bench.command(|reply| Command::StopJob {
-        reply,
-        key: key("k"),
-        id: None,
-        until: Until::Recorded,
-        deadline,
-    });
-    let mode = ShutdownMode::DropQueued;
+    bench.stop_job("k", None, Until::Recorded, secs(20));
+    let (mode, deadline) = (ShutdownMode::DropQueued, bench.now + secs(20));
     bench.command(|reply| Command::Shutdown { reply, mode, deadline });
-    bench.advance(secs(30));
-    assert_eq!(bench.of(&["join", "dispatch", "find", "shutdown"]), [""; 0]);
+    assert_eq!(bench.after(secs(30)).of(&["join", "dispatch", "find", "shutdown"]), [""; 0]);
 }
 
 #[test]
 fn in_phase_r() {
     let mut bench = Bench::new(config());
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.survey(present(1, true, "a"));
-    bench.advance(secs(5));
-    assert_eq!(bench.of(&["join", "sweep", "read-pool"]), [""; 0]);
+    assert_eq!(bench.after(secs(5)).of(&["join", "sweep", "read-pool"]), [""; 0]);
 }
 
 #[test]
 fn while_calls_of_every_kind_wait_for_a_pool_in_doubt() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["a", "b", "c"]);
+    let mut bench = Bench::that_runs(3, &["a", "b", "c"]);
     bench.notify_event(1, 4, "c", 3);
     bench.assign(1, 5, 7, &["k"]);
     bench.handler(1, "a", 3, HandlerEvent::Ended(Ok(())));
     bench.submit("j", "n.1", true, secs(600));
+    bench.stop_job("x", None, Until::Recorded, secs(600));
     let deadline = bench.now + secs(600);
-    bench.command(|reply| Command::StopJob {
-        reply,
-        key: key("x"),
-        id: None,
-        until: Until::Recorded,
-        deadline,
-    });
     bench.command(|reply| Command::Notify { reply, key: key("y"), body: "z".into(), start: None, deadline });
     for kind in ["begin", "release", "take", "owned", "dispatch", "find", "notify", "read-node", "read-pool"]
     {
@@ -109,12 +83,7 @@ fn while_entries_wait_to_be_deleted_in_a_pool_in_doubt() {
 #[test]
 fn while_a_standby_may_not_settle() {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
     let seat = Seat { worker: WorkerId(1), member, first: false };
     bench.answer_with("join", seat);
@@ -122,17 +91,13 @@ fn while_a_standby_may_not_settle() {
     renewal.flag = Some(ShutdownFlag::Closing { deadline_ms: 1, by: "m".into() });
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer: Ok(renewal) }]);
     bench.all();
-    bench.advance(secs(20));
-    assert_eq!(bench.of(&["settle"]), [""; 0]);
+    assert_eq!(bench.after(secs(20)).of(&["settle"]), [""; 0]);
 }
 
 #[test]
 fn while_a_worker_drains_with_moves_planned() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(1));
-    });
+    let mut bench = Bench::that_runs(3, &["k"]);
+    bench.set_member(2, up(1));
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
     drained(&mut bench);
     bench.advance(secs(10));
@@ -140,8 +105,7 @@ fn while_a_worker_drains_with_moves_planned() {
 
 #[test]
 fn while_a_pool_stops_with_something_left_to_route() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     let event = PoolEvent { entry: entry(1), jobs: vec![(key("a"), 0)] };
     bench.answer_with("read-pool", Some(vec![event]));
     bench.fail_with("route", StoreError::Refused(Refusal::ShuttingDown));
@@ -160,8 +124,7 @@ fn while_a_handler_outlives_its_pool() {
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![], answer }]);
     bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
     bench.all();
-    bench.advance(secs(100));
-    assert_eq!(bench.seen(), ["ABORT k@3", "! stuck k@3"]);
+    assert_eq!(bench.after(secs(100)).seen(), ["ABORT k@3", "! stuck k@3"]);
 }
 
 #[test]

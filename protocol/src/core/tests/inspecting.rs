@@ -44,8 +44,7 @@ fn each_look_goes_on_where_the_one_before_has_ended() {
 
 #[test]
 fn the_last_page_of_a_look_starts_an_audit() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     look(&mut bench, 7, 0, |_| HeldState::Kept);
     assert!(!bench.is_calling("owned"));
     look(&mut bench, 0, 0, |_| HeldState::Kept);
@@ -54,8 +53,7 @@ fn the_last_page_of_a_look_starts_an_audit() {
 
 #[test]
 fn a_run_that_its_record_outranks_is_ended() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k", "l"]);
+    let mut bench = Bench::that_runs(3, &["k", "l"]);
     look(
         &mut bench,
         0,
@@ -69,8 +67,7 @@ fn a_run_that_its_record_outranks_is_ended() {
 
 #[test]
 fn a_run_without_a_record_shows_that_data_were_lost() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     look(&mut bench, 0, 0, |_| HeldState::Missing);
     assert_eq!(bench.of(&["STOP", "survey"]), ["survey"], "and it runs on");
 }
@@ -78,8 +75,7 @@ fn a_run_without_a_record_shows_that_data_were_lost() {
 /// The present incarnation has its record again.
 #[test]
 fn a_look_at_an_earlier_incarnation_says_nothing_of_this_one() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     while !bench.is_calling("inspect") {
         bench.advance(secs(1));
     }
@@ -94,8 +90,7 @@ fn a_look_at_an_earlier_incarnation_says_nothing_of_this_one() {
 
 #[test]
 fn a_job_that_is_ending_needs_no_record() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     while !bench.is_calling("inspect") {
         bench.advance(secs(1));
     }

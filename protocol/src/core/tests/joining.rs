@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bench::{Bench, millis, secs};
 use super::fencing::gone;
-use crate::core::input::{Command, Input, LocalWorker};
+use crate::core::input::Input;
 use crate::model::id::WorkerId;
 use crate::step::{Reaped, Refusal, StoreError};
 
@@ -20,12 +20,7 @@ fn rejoining() -> Bench {
 
 fn newcomer() -> Bench {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.all();
     bench
 }
@@ -56,8 +51,7 @@ fn a_join_that_meets_a_changed_setting_is_made_again() {
         assert_eq!(joins.len(), 1, "with the settings as they are, and a name of its own");
         // The refusal was on its way when the news of the change came.
         refused(&mut bench, "max_queued", "7");
-        bench.advance(millis(100));
-        assert_eq!(bench.of(&["join"]).len(), 1);
+        assert_eq!(bench.after(millis(100)).of(&["join"]).len(), 1);
         bench.seat(9, 0);
         assert_eq!(bench.engine.status().workers[0].id, Some(WorkerId(9)));
     }
@@ -96,12 +90,10 @@ fn a_refused_former_member_reports_once_and_keeps_asking() {
         let seen = bench.seen();
         assert!(seen.len() == 1 && seen[0].starts_with("! not-taken-back"), "{seen:?}");
         assert_eq!(bench.engine.status().workers.len(), 1, "whoever asks for its health hears of it");
-        bench.advance(secs(5));
-        assert_eq!(bench.of(&["join"]).len(), 1);
+        assert_eq!(bench.after(secs(5)).of(&["join"]).len(), 1);
         bench.fail_with("join", error);
         assert_eq!(bench.seen(), [""; 0]);
-        bench.advance(secs(5));
-        bench.all();
+        bench.after(secs(5)).all();
         bench.seat(9, 0);
         bench.step([Input::LeaseLost(WorkerId(9))]);
         assert_eq!(bench.of(&["fence"]), ["fence 9"]);

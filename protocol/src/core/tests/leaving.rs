@@ -36,15 +36,12 @@ fn claimed(bench: &mut Bench, events: Vec<PoolEvent>) {
 
 #[test]
 fn a_drained_worker_hands_off_once_out_of_the_ring() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     drain(&mut bench, 1);
     assert_eq!(bench.seen(), ["drain 1"]);
     bench.fail("drain");
-    bench.advance(millis(99));
-    assert_eq!(bench.seen(), ["! trouble"]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["drain 1"]);
+    assert_eq!(bench.after(millis(99)).seen(), ["! trouble"]);
+    assert_eq!(bench.after(millis(1)).seen(), ["drain 1"]);
     drained(&mut bench);
     assert_eq!(bench.seen(), ["STOP k@3 Draining"]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
@@ -59,12 +56,10 @@ fn a_drained_worker_hands_off_once_out_of_the_ring() {
 
 #[test]
 fn a_worker_that_another_node_drains_hands_off_and_leaves() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.change_members(|members| members.get_mut(&WorkerId(1)).unwrap().state = MemberState::Draining);
     assert_eq!(bench.seen(), ["STOP k@3 Draining"], "it is out of the ring already");
-    bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
-    bench.released();
+    bench.leaves(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     nothing_was_asked(&mut bench);
     assert_eq!(bench.seen(), ["release 1: k@3 h", "read-last 1", "drop 1", "leave 1"]);
     gone(&mut bench);
@@ -73,9 +68,7 @@ fn a_worker_that_another_node_drains_hands_off_and_leaves() {
 
 #[test]
 fn a_leaving_worker_hands_off_what_comes_and_what_starts() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 4, 4, &["starting"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(4, 4, &["starting"]);
     bench.assign(1, 5, 5, &["begun"]);
     drain(&mut bench, 1);
     bench.all();
@@ -103,8 +96,7 @@ fn a_closing_node_hands_off_once_all_workers_left_the_ring() {
     drained(&mut bench);
     assert_eq!(bench.seen(), ["STOP a@3 Draining", "STOP b@4 Draining"]);
     bench.handler(1, "a", 3, HandlerEvent::Stopped(Ok(())));
-    bench.handler(2, "b", 4, HandlerEvent::Stopped(Ok(())));
-    bench.released();
+    bench.leaves(2, "b", 4, HandlerEvent::Stopped(Ok(())));
     bench.released();
     assert_eq!(bench.seen(), ["release 1: a@3 h", "release 2: b@4 h", "read-last 1", "read-last 2"]);
     nothing_was_asked(&mut bench);
@@ -126,9 +118,7 @@ fn a_closing_node_hands_off_once_all_workers_left_the_ring() {
 #[test]
 fn a_node_that_closes_routes_what_it_has_read_before_it_ends() {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(9), up(0));
-    });
+    bench.set_member(9, up(0));
     let event = |number, name| PoolEvent { entry: entry(number), jobs: vec![(key(name), 0)] };
     bench.answer_with("read-pool", Some(vec![event(1, "a")]));
     bench.all();
@@ -147,29 +137,24 @@ fn a_node_that_closes_routes_what_it_has_read_before_it_ends() {
 
 #[test]
 fn a_close_past_its_deadline_names_what_is_left_and_goes_on() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.close(secs(1));
     drained(&mut bench);
     bench.all();
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["reply 2 closed left=k"]);
+    assert_eq!(bench.after(secs(1)).seen(), ["reply 2 closed left=k"]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: k@3 h"]);
 }
 
 #[test]
 fn each_of_two_closes_is_answered_by_its_own_deadline() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.close(secs(1));
     bench.close(secs(2));
     drained(&mut bench);
     bench.all();
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["reply 2 closed left=k"]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["reply 3 closed left=k"]);
+    assert_eq!(bench.after(secs(1)).seen(), ["reply 2 closed left=k"]);
+    assert_eq!(bench.after(secs(1)).seen(), ["reply 3 closed left=k"]);
 }
 
 #[test]
@@ -188,12 +173,7 @@ fn each_of_two_drains_is_answered() {
 fn a_worker_whose_join_has_no_answer_does_not_hold_up_a_close() {
     for waits_for_retry in [false, true] {
         let mut bench = Bench::attached();
-        bench.command(|reply| Command::AddWorker {
-            reply,
-            local: LocalWorker(1),
-            meta: String::new(),
-            capacity: None,
-        });
+        bench.add_worker(1);
         if waits_for_retry {
             bench.fail("join");
         }
@@ -209,12 +189,7 @@ fn a_worker_whose_join_has_no_answer_does_not_hold_up_a_close() {
 #[test]
 fn a_worker_that_joined_while_it_was_to_leave_leaves() {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.close(secs(60));
     bench.seat(1, 0);
     assert_eq!(bench.in_flight(), ["drain 1"]);
@@ -225,20 +200,14 @@ fn a_closed_node_takes_nothing_in() {
     let mut bench = Bench::with_worker();
     bench.close(secs(60));
     bench.all();
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(2),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(2);
     bench.submit("k", "n.1", false, secs(5));
     assert_eq!(bench.seen(), ["reply 3 worker NodeClosed", "reply 4 submitted NodeClosed"]);
 }
 
 #[test]
 fn callers_of_open_dispatches_learn_that_the_node_has_closed() {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(30));
+    let mut bench = Bench::that_submits("k", "n.1", secs(30));
     bench.close(secs(60));
     claimed(&mut bench, vec![]);
     bench.all();
@@ -249,16 +218,9 @@ fn callers_of_open_dispatches_learn_that_the_node_has_closed() {
 #[test]
 fn a_drain_that_is_heard_before_the_join_is_answered_counts() {
     let mut bench = Bench::attached();
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.all();
-    bench.change_members(|members| {
-        members.insert(WorkerId(1), Member { state: MemberState::Draining, ..up(0) });
-    });
+    bench.set_member(1, Member { state: MemberState::Draining, ..up(0) });
     bench.answer_join(Seat { worker: WorkerId(1), member: up(0), first: false });
     assert_eq!(bench.of(&["leave", "drain"]), ["leave 1"]);
 }
@@ -267,18 +229,12 @@ fn a_drain_that_is_heard_before_the_join_is_answered_counts() {
 fn a_join_and_a_settle_tell_of_a_drain() {
     for joins in [true, false] {
         let mut bench = Bench::attached();
-        bench.command(|reply| Command::AddWorker {
-            reply,
-            local: LocalWorker(1),
-            meta: String::new(),
-            capacity: None,
-        });
+        bench.add_worker(1);
         bench.all();
         let state = if joins { MemberState::Draining } else { MemberState::Standby };
         bench.answer_join(Seat { worker: WorkerId(1), member: Member { state, ..up(0) }, first: false });
         if !joins {
-            bench.advance(secs(60));
-            bench.all();
+            bench.after(secs(60)).all();
             let member = Member { state: MemberState::Draining, ..up(0) };
             let seat = Seat { worker: WorkerId(1), member, first: false };
             bench.answer_with("settle", seat);

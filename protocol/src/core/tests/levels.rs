@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, key, millis, present, secs, server};
 use crate::core::call::Call;
-use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
+use crate::core::input::{Command, HandlerEvent, Input};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::level::TooOld;
 use crate::step::{NodeEvents, Refusal, Renewal, ShutdownMode, StoreError};
@@ -21,14 +21,12 @@ impl Bench {
 
 #[test]
 fn a_node_below_the_floor_sends_nothing_but_renewals() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.refused();
     assert_eq!(bench.all(), ["stop-reading-pool", "! too old for 2"], "the other nodes route");
     bench.refused();
     bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-    bench.advance(secs(120));
-    assert_eq!(bench.seen(), [""; 0], "it is said once");
+    assert_eq!(bench.after(secs(120)).seen(), [""; 0], "it is said once");
     assert!(bench.is_calling("read-node"), "a node that does not read renews no lease");
     assert!(!bench.is_calling("read-pool"));
     bench.renewed();
@@ -58,12 +56,7 @@ fn a_node_below_the_floor_answers_its_callers_at_once() {
     assert_eq!(bench.of(&["reply"]), [format!("reply 1 submitted {told}")], "it waited");
     bench.submit("k", "n.2", false, secs(5));
     bench.command(|reply| Command::Unpark { reply, key: key("k"), deadline });
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.command(|reply| Command::Shutdown { reply, mode: ShutdownMode::DropQueued, deadline });
     let replies = bench.of(&["reply"]);
     assert_eq!(replies.len(), 4, "{replies:#?}");
@@ -80,15 +73,13 @@ fn a_node_below_the_floor_answers_its_callers_at_once() {
 
 #[test]
 fn a_worker_below_the_floor_ends_with_its_lease() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.refused();
     bench.all();
     bench.step([Input::LeaseLost(WorkerId(1))]);
     assert_eq!(bench.seen(), ["! fenced 1 with 1", "fence 1", "STOP k@3 LeaseLost"]);
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
-    bench.advance(secs(60));
-    assert_eq!(bench.seen(), ["drop 1"], "the others notice that it is silent");
+    assert_eq!(bench.after(secs(60)).seen(), ["drop 1"], "the others notice that it is silent");
     bench.events(NodeEvents::default());
     bench.renewed();
     assert_eq!(bench.seen(), ["join 7.1.2 slot=0"], "it is accepted again");

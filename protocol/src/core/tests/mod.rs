@@ -10,6 +10,7 @@ mod clients;
 mod dispatching;
 mod ending;
 mod fencing;
+mod granting;
 mod holding;
 mod idling;
 mod inspecting;

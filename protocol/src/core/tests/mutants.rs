@@ -1,5 +1,7 @@
 //! Each line that a mutant can break matters: a whole core behaves differently from a broken one.
 
+mod granting;
+
 use super::bench::{Bench, config, key, millis, present, secs, up};
 use super::fencing::gone;
 use super::observing::{beat, until_expired};
@@ -23,11 +25,8 @@ use crate::step::{Attest, Expired, LaterPayload, PoolState, Reaped, ShutdownMode
 
 /// A whole bench, and one that is broken in this way.
 fn whole_and_broken(mutation: Mutation) -> [Bench; 2] {
-    [Mutations::default(), Mutations::of([mutation])].map(|broken| {
-        let mut bench = Bench::attached_with(Config { broken, ..config() });
-        bench.worker(1);
-        bench
-    })
+    [Mutations::default(), Mutations::of([mutation])]
+        .map(|broken| Bench::with_worker_as(Config { broken, ..config() }))
 }
 
 #[test]
@@ -45,8 +44,7 @@ fn a_fenced_worker_attests_nothing() {
 fn the_journal_is_sent() {
     let said = whole_and_broken(Mutation::JournalNotSent).map(|mut bench| {
         bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-        bench.released();
+        bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
         bench.lost(2);
         bench.of(&["attest"])
     });
@@ -93,8 +91,7 @@ fn an_end_after_a_loss_names_its_payload() {
 fn a_journal_that_was_not_said_is_forgotten() {
     let said = whole_and_broken(Mutation::SilentKeepsJournal).map(|mut bench| {
         bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-        bench.released();
+        bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
         bench.step([Input::LeaseLost(WorkerId(1))]);
         bench.lost(2);
         gone(&mut bench);
@@ -110,8 +107,7 @@ fn a_journal_that_was_not_said_is_forgotten() {
 fn a_journal_that_was_being_said_is_forgotten() {
     let said = whole_and_broken(Mutation::FencedKeepsJournal).map(|mut bench| {
         bench.running(3, &["k"]);
-        bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-        bench.released();
+        bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
         bench.lost(2);
         bench.step([Input::LeaseLost(WorkerId(1))]);
         gone(&mut bench);
@@ -233,9 +229,7 @@ fn a_begin_is_sent_until_it_is_answered() {
 fn a_job_is_handed_off_after_its_handler_has_ended() {
     let done = whole_and_broken(Mutation::HandOffBeforeStop).map(|mut bench| {
         bench.running(3, &["a", "b", "c", "d", "e", "f"]);
-        bench.change_members(|members| {
-            members.insert(WorkerId(2), up(1));
-        });
+        bench.set_member(2, up(1));
         bench.advance(secs(6));
         assert!(!bench.of(&["STOP"]).is_empty(), "{:?}", key("a"));
         bench.is_calling("release")
@@ -257,9 +251,7 @@ fn a_fenced_worker_says_good_bye_when_nothing_of_it_runs() {
 fn observers(mutation: Mutation) -> [Bench; 2] {
     [Mutations::default(), Mutations::of([mutation])].map(|broken| {
         let mut bench = Bench::attached_with(Config { broken, ..config() });
-        bench.change_members(|members| {
-            members.insert(WorkerId(2), up(0));
-        });
+        bench.set_member(2, up(0));
         bench
     })
 }
@@ -441,9 +433,7 @@ fn the_dead_are_reaped_in_turns() {
 #[test]
 fn a_member_whose_counter_is_lost_is_expired() {
     let expires = whole_and_broken(Mutation::UncountedLive).map(|mut bench| {
-        bench.change_members(|members| {
-            members.insert(WorkerId(2), up(1));
-        });
+        bench.set_member(2, up(1));
         (0..20).for_each(|seq| beat(&mut bench, &[(1, seq)]));
         bench.of(&["expire"]).contains(&"expire 2 seq=0".to_owned())
     });
@@ -584,8 +574,7 @@ fn a_worker_ends_what_an_operator_wants_to_end() {
 #[test]
 fn a_full_worker_does_not_wait_for_strikes() {
     let said = whole_and_broken(Mutation::ElsewhereIsAStrike).map(|mut bench| {
-        bench.assign(1, 5, 7, &["k"]);
-        bench.begun();
+        bench.begin(1, 5, 7, &["k"]);
         bench.handler(1, "k", 7, HandlerEvent::Elsewhere { why: String::new() });
         bench.of(&["release"])
     });
@@ -607,7 +596,7 @@ fn what_was_sent_elsewhere_waits_for_more_room() {
 fn what_is_astray_moves_at_once_when_that_is_wanted() {
     let rests = whole_and_broken(Mutation::MoveNowUnheard).map(|mut bench| {
         bench.running(7, &super::rebalancing::NAMES);
-        super::rebalancing::another(&mut bench, 2, 1);
+        bench.set_member(2, up(1));
         bench.all();
         super::rebalancing::moves(&mut bench, 0, 1);
         super::rebalancing::looked(&mut bench, 0);
@@ -620,7 +609,7 @@ fn what_is_astray_moves_at_once_when_that_is_wanted() {
 fn what_moves_at_once_goes_by_the_present_ring() {
     let early = whole_and_broken(Mutation::MoveNowByAnyRing).map(|mut bench| {
         bench.running(7, &super::rebalancing::NAMES);
-        super::rebalancing::another(&mut bench, 2, 1);
+        bench.set_member(2, up(1));
         bench.all();
         super::rebalancing::moves(&mut bench, 0, 1);
         super::rebalancing::looked(&mut bench, 1);
@@ -634,7 +623,7 @@ fn workers_share_the_rate_of_moves() {
     let [shared, unshared] = whole_and_broken(Mutation::MoveRateUnshared).map(|mut bench| {
         bench.running(7, &super::rebalancing::NAMES);
         super::rebalancing::moves(&mut bench, 1, 0);
-        super::rebalancing::another(&mut bench, 2, 1);
+        bench.set_member(2, up(1));
         bench.all();
         bench.advance(secs(6));
         bench.advance(secs(4));

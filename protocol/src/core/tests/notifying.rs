@@ -9,8 +9,7 @@ use crate::step::StoreError;
 
 #[test]
 fn waiting_notifications_are_fetched_only_after_the_start() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.begun_with(true, |_| {});
     assert_eq!(bench.seen(), ["begin 1: k@7; done 5", "RUN k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Started);
@@ -25,12 +24,10 @@ fn waiting_notifications_are_fetched_only_after_the_start() {
 
 #[test]
 fn a_wake_that_overtakes_the_answer_of_the_begin_is_not_lost() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.notify_event(1, 6, "k", 7);
     bench.fail("begin");
-    bench.advance(secs(1));
-    bench.all();
+    bench.after(secs(1)).all();
     bench.begun();
     assert_eq!(bench.of(&["RUN", "take"]), ["RUN k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Started);
@@ -41,10 +38,8 @@ fn a_wake_that_overtakes_the_answer_of_the_begin_is_not_lost() {
 fn a_wake_before_the_start_is_not_lost() {
     let mut config = config();
     config.start_permits = 1;
-    let mut bench = Bench::attached_with(config);
-    bench.worker(1);
-    bench.assign(1, 5, 7, &["a", "k"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(config);
+    bench.begin(1, 5, 7, &["a", "k"]);
     bench.notify_event(1, 6, "a", 7);
     bench.notify_event(1, 7, "k", 7);
     assert_eq!(bench.of(&["RUN", "take"]), ["RUN a@7"], "one starts, the other waits for its permit");
@@ -57,8 +52,7 @@ fn a_wake_before_the_start_is_not_lost() {
 
 #[test]
 fn a_wake_during_a_fetch_is_not_lost() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 9, "k", 7);
     assert_eq!(bench.seen(), ["take 1: k@7 ack=0; done 9"]);
     bench.notify_event(1, 10, "k", 7);
@@ -69,8 +63,7 @@ fn a_wake_during_a_fetch_is_not_lost() {
 
 #[test]
 fn a_wake_during_a_delivery_is_not_lost() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 9, "k", 7);
     bench.taken(1, &["x"]);
     bench.all();
@@ -82,8 +75,7 @@ fn a_wake_during_a_delivery_is_not_lost() {
 
 #[test]
 fn nothing_is_fetched_or_delivered_while_the_job_stops() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 8, "k", 7);
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.all();
@@ -121,8 +113,7 @@ fn a_job_that_fails_acknowledges_before_it_is_released() {
     fails_after(&mut bench, 2);
     assert_eq!(bench.of(&["take", "release"]), ["take 1: k@7 ack=6"], "the third comes again");
     bench.fail("take");
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["take", "release"]), ["take 1: k@7 ack=6"]);
+    assert_eq!(bench.after(secs(1)).of(&["take", "release"]), ["take 1: k@7 ack=6"]);
     bench.taken(6, &["z"]);
     assert_eq!(bench.of(&["DELIVER", "take", "release"]).len(), 1, "only the release");
     assert!(bench.is_calling("release"));
@@ -172,22 +163,19 @@ fn notifications_taken_before_a_loss_do_not_count() {
 
 #[test]
 fn a_wake_for_another_token_is_ignored() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 9, "k", 6);
     assert_eq!(bench.seen(), ["begin 1: ; done 9"]);
 }
 
 #[test]
 fn a_fetch_without_an_answer_comes_first_again() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["a", "b"]);
+    let mut bench = Bench::that_runs(7, &["a", "b"]);
     bench.notify_event(1, 9, "a", 7);
     bench.notify_event(1, 10, "b", 7);
     bench.all();
     bench.fail("take");
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["! trouble", "take 1: a@7 ack=0 b@7 ack=0; done 10 9"]);
+    assert_eq!(bench.after(secs(1)).seen(), ["! trouble", "take 1: a@7 ack=0 b@7 ack=0; done 10 9"]);
 }
 
 /// The handler takes `taken` of the notifications in its hands, and refuses the next one for a second.
@@ -210,13 +198,11 @@ fn a_refused_notification_comes_again_after_its_pause_and_first() {
     bench.notify_event(1, 9, "k", 7);
     bench.advance(millis(999));
     assert_eq!(bench.of(&["take", "DELIVER"]), [""; 0], "what comes meanwhile waits behind it");
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["take"]), ["take 1: k@7 ack=5"]);
+    assert_eq!(bench.after(millis(1)).of(&["take"]), ["take 1: k@7 ack=5"]);
     bench.taken(5, &["y", "z", "new"]);
     assert_eq!(bench.of(&["DELIVER"]), ["DELIVER k@7 y z new"]);
     refuses_after(&mut bench, 0);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["take"]), ["take 1: k@7 ack=5"], "as often as it is refused");
+    assert_eq!(bench.after(secs(1)).of(&["take"]), ["take 1: k@7 ack=5"], "as often as it is refused");
 }
 
 #[test]

@@ -12,10 +12,8 @@ use crate::step::{Expired, ReadHeartbeats, Reaped, Refusal, StoreError};
 /// A node that watches workers 2 and 3 of another one, and has seen both with their counters at 5.
 fn observer() -> Bench {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(0));
-        members.insert(WorkerId(3), up(1));
-    });
+    bench.set_member(2, up(0));
+    bench.set_member(3, up(1));
     beat(&mut bench, &[(2, 5), (3, 5)]);
     bench
 }
@@ -66,9 +64,7 @@ fn a_worker_silent_for_its_time_to_live_is_expired_and_reaped() {
 #[test]
 fn the_time_counts_from_after_the_reply_that_showed_the_counter() {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(0));
-    });
+    bench.set_member(2, up(0));
     bench.advance(millis(1_100));
     assert!(bench.is_calling("heartbeats"));
     bench.advance(secs(8));
@@ -92,9 +88,7 @@ fn any_change_up_or_down_restarts_the_time() {
 #[test]
 fn a_worker_with_a_longer_time_to_live_is_given_that() {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), Member { ttl: secs(20), ..up(0) });
-    });
+    bench.set_member(2, Member { ttl: secs(20), ..up(0) });
     beat(&mut bench, &[(2, 5)]);
     let since = bench.now;
     assert!((20..22).contains(&until_expired(&mut bench, since, &[(2, 5)])));
@@ -161,9 +155,7 @@ fn each_of_those_that_are_expired_together_has_its_own_answer() {
 #[test]
 fn a_worker_that_renewed_meanwhile_is_watched_again() {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(0));
-    });
+    bench.set_member(2, up(0));
     beat(&mut bench, &[(2, 5)]);
     let since = bench.now;
     until_expired(&mut bench, since, &[(2, 5)]);
@@ -178,9 +170,7 @@ fn a_worker_that_renewed_meanwhile_is_watched_again() {
 #[test]
 fn an_expiry_or_a_reap_without_an_answer_is_made_again() {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(2), up(0));
-    });
+    bench.set_member(2, up(0));
     beat(&mut bench, &[(2, 5)]);
     let since = bench.now;
     until_expired(&mut bench, since, &[(2, 5)]);
@@ -191,25 +181,38 @@ fn an_expiry_or_a_reap_without_an_answer_is_made_again() {
     expired(&mut bench, Expired::Done);
     bench.all();
     bench.fail("reap");
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["! trouble", "reap 2"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["! trouble", "reap 2"]);
+}
+
+/// An observer of this many workers.
+fn of_fleet(workers: u64) -> Bench {
+    let mut bench = Bench::attached();
+    bench.change_members(|members| {
+        members.extend((1..=workers).map(|worker| (WorkerId(worker), up(worker as u32 - 1))));
+    });
+    bench
+}
+
+/// The workers of the next look; `None`: all.
+fn watched(bench: &mut Bench) -> Option<Vec<WorkerId>> {
+    while !bench.is_calling("heartbeats") {
+        bench.advance(millis(100));
+    }
+    match bench.in_flight_call("heartbeats") {
+        Call::Heartbeats(read) => read.workers,
+        call => panic!("{call:?}"),
+    }
+}
+
+#[test]
+fn a_fleet_whose_counters_are_one_piece_is_watched_whole() {
+    assert_eq!(watched(&mut of_fleet(512)), None);
+    assert!(watched(&mut of_fleet(513)).is_some());
 }
 
 #[test]
 fn a_large_fleet_is_watched_in_parts_until_a_worker_is_late() {
-    let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.extend((1..=300).map(|worker| (WorkerId(worker), up(worker as u32 - 1))));
-    });
-    let watched = |bench: &mut Bench| {
-        while !bench.is_calling("heartbeats") {
-            bench.advance(millis(100));
-        }
-        match bench.in_flight_call("heartbeats") {
-            Call::Heartbeats(read) => read.workers,
-            call => panic!("{call:?}"),
-        }
-    };
+    let mut bench = of_fleet(600);
     let part = watched(&mut bench).unwrap();
     assert_eq!(part.len(), 64);
     let since = bench.now;
@@ -226,8 +229,7 @@ fn a_large_fleet_is_watched_in_parts_until_a_worker_is_late() {
 
 #[test]
 fn a_worker_of_this_node_that_was_expired_is_fenced_here() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.all();
     while !bench.is_calling("expire") {
         beat(&mut bench, &[(1, 5)]);
@@ -270,7 +272,7 @@ fn a_member_that_gets_its_counter_back_lives() {
 fn a_member_that_is_not_observed_is_not_expired() {
     let mut bench = Bench::attached();
     bench.change_members(|members| {
-        members.extend((2..302).map(|id| (WorkerId(id), up(id as u32 - 2))));
+        members.extend((2..602).map(|id| (WorkerId(id), up(id as u32 - 2))));
     });
     for seq in 1..20 {
         while !bench.is_calling("heartbeats") {

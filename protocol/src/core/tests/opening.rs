@@ -9,7 +9,9 @@ use crate::core::ctx::Config;
 use crate::core::input::{Command, Input};
 use crate::model::id::{Incarnation, Revision, Token, WorkerId};
 use crate::model::settings::{Given, ShutdownFlag};
-use crate::step::{AttestReply, Bootstrapped, PoolState, Refusal, Renewal, ServerIdentity, StoreError};
+use crate::step::{
+    AttestReply, Bootstrapped, PoolState, Refusal, Renewal, ServerIdentity, StoreError, WhenFull,
+};
 
 pub(super) fn created(bench: &mut Bench, incarnation: u64, created: bool) {
     bench.answer_with("bootstrap", Bootstrapped { incarnation: Incarnation(incarnation), created });
@@ -57,8 +59,7 @@ fn a_new_pool_on_a_server_that_lost_nothing_is_opened_at_once() {
         let seen = bench.seen();
         assert_eq!(seen, ["survey", "bootstrap a above 0", "bless a", "! recovering 2 for 0ms"]);
         bench.maps(2);
-        bench.advance(millis(100));
-        assert_eq!(bench.of(&["open"]), ["open"]);
+        assert_eq!(bench.after(millis(100)).of(&["open"]), ["open"]);
         bench.answer_with("open", None::<WorkerId>);
         assert_eq!(bench.of(&["!", "sweep"]), ["! normal 2", "sweep kick"]);
     }
@@ -99,8 +100,7 @@ fn a_pool_that_another_node_created_first_is_joined() {
     bench.survey_of(PoolState::Absent, settled());
     created(&mut bench, 1, false);
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["survey"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["survey"]);
     bench.survey(present(1, false, "a"));
     assert_eq!(bench.seen(), ["bless a"]);
 }
@@ -113,8 +113,7 @@ fn a_survey_or_a_creation_without_an_answer_is_made_again() {
     bench.advance(millis(100));
     bench.survey(PoolState::Absent);
     bench.fail("bootstrap");
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["survey", "bootstrap a above 0", "survey"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["survey", "bootstrap a above 0", "survey"]);
 }
 
 #[test]
@@ -123,21 +122,17 @@ fn a_pool_that_waits_for_a_member_is_tried_again() {
     bench.survey_of(PoolState::Absent, settled());
     created(&mut bench, 1, true);
     bench.maps(1);
-    bench.advance(millis(100));
-    bench.all();
+    bench.after(millis(100)).all();
     bench.answer_with("open", Some(WorkerId(4)));
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["open"]), ["open"]);
+    assert_eq!(bench.after(secs(1)).of(&["open"]), ["open"]);
 }
 
 #[test]
 fn a_pool_that_others_open_is_noticed() {
     let mut bench = Bench::new(config());
     bench.survey(present(1, true, "a"));
-    bench.advance(millis(199));
-    assert_eq!(bench.seen(), ["survey", "bless a", "! recovering 1 for 10s"]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["survey"], "every fiftieth of the time to live");
+    assert_eq!(bench.after(millis(199)).seen(), ["survey", "bless a", "! recovering 1 for 10s"]);
+    assert_eq!(bench.after(millis(1)).seen(), ["survey"], "every fiftieth of the time to live");
     bench.survey(present(1, false, "a"));
     bench.maps(1);
     assert!(bench.is_calling("sweep"), "phase N");
@@ -145,8 +140,7 @@ fn a_pool_that_others_open_is_noticed() {
 
 #[test]
 fn another_server_process_starts_another_incarnation() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.step([Input::Renewed {
         incarnation: Incarnation(1),
         workers: vec![WorkerId(1)],
@@ -174,8 +168,7 @@ fn tokens_begin_again_beyond_those_that_others_were_given() {
 
 #[test]
 fn an_incarnation_repeated_on_another_server_is_another_one() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     let other = |incarnation, run_id: &str| Input::Renewed {
         incarnation: Incarnation(incarnation),
         workers: vec![WorkerId(1)],
@@ -207,8 +200,7 @@ fn data_that_went_back_is_a_sign_of_loss() {
     bench.members.revision = Revision(0);
     bench.all();
     bench.renewed();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["survey"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["survey"]);
     bench.survey(present(1, false, "a"));
     assert_eq!(bench.seen(), ["recover a above 1048577"]);
 }
@@ -283,8 +275,7 @@ fn a_client_creates_no_pool_over_an_outdated_tombstone() {
     bench.all();
     bench.advance(millis(200));
     bench.survey_of(tombstone(1), settled());
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["bootstrap", "forget-node", "end"]), [""; 0]);
+    assert_eq!(bench.after(secs(1)).of(&["bootstrap", "forget-node", "end"]), [""; 0]);
 }
 
 #[test]
@@ -309,8 +300,7 @@ fn a_node_that_was_given_another_setting_is_told_which() {
     bench.maps(1);
     let refused = r#"SettingMismatch { name: "worker_ttl", theirs: "5s", ours: "10s" }"#;
     let all = ["survey", "bless a", &format!("reply 1 attached {refused}")];
-    bench.advance(secs(60));
-    assert_eq!(bench.seen(), all, "nothing is renewed, read or swept, so nothing is written");
+    assert_eq!(bench.after(secs(60)).seen(), all, "nothing is renewed, read or swept, so nothing is written");
 }
 
 #[test]
@@ -347,8 +337,7 @@ fn a_node_that_comes_while_the_pool_is_cleaned_up_makes_another() {
     bench.step([Input::Settings(Arc::default()), Input::Members(Arc::default())]);
     bench.survey(present(1, false, "a"));
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["survey"], "the answer was on its way when the pool ended");
+    assert_eq!(bench.after(millis(100)).seen(), ["survey"], "the answer was on its way when the pool ended");
     bench.survey_of(tombstone(1), settled());
     assert!(bench.is_calling("bootstrap"));
 }
@@ -401,8 +390,7 @@ fn a_node_opens_nothing_before_it_knows_the_settings() {
     assert!(bench.of(&["open"]).is_empty());
     bench.maps(1);
     bench.survey(present(1, true, "a"));
-    bench.advance(millis(200));
-    assert_eq!(bench.of(&["open"]), ["open"]);
+    assert_eq!(bench.after(millis(200)).of(&["open"]), ["open"]);
 }
 
 #[test]
@@ -469,8 +457,7 @@ fn the_opening_is_reported_once_for_each_incarnation() {
 
 #[test]
 fn a_key_lost_alone_is_recovered_and_its_workers_run_on() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.all();
     let answer = Err(StoreError::Refused(Refusal::Lost("m".into())));
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers: vec![WorkerId(1)], answer }]);
@@ -496,8 +483,10 @@ fn damage_and_eviction_are_said_when_they_come_and_when_they_go() {
     bench.all();
     let whole = bench.renewal();
     let bad =
-        crate::step::Renewal { damage: "r".into(), evicts: Some("allkeys-lru".into()), ..whole.clone() };
-    for renewal in [bad.clone(), bad, whole.clone(), whole] {
+        Renewal { damage: "r".into(), when_full: WhenFull::Evicts("allkeys-lru".into()), ..whole.clone() };
+    let unlooked = Renewal { when_full: WhenFull::Unknown, ..bad.clone() };
+    let good = Renewal { when_full: WhenFull::Refuses, ..whole.clone() };
+    for renewal in [bad.clone(), unlooked, bad, good, whole] {
         let (incarnation, workers) = (Incarnation(1), vec![]);
         bench.step([Input::Renewed { incarnation, workers, answer: Ok(renewal) }]);
     }

@@ -9,11 +9,9 @@ use crate::step::{BeginReply, OwnedPage};
 
 #[test]
 fn an_assignment_may_overtake_the_answer_to_the_release() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
-    bench.assign(1, 8, 8, &["k"]);
-    bench.begun();
+    bench.begin(1, 8, 8, &["k"]);
     bench.handler(1, "k", 8, HandlerEvent::Started);
     bench.all();
     bench.released();
@@ -25,8 +23,7 @@ fn an_assignment_may_overtake_the_answer_to_the_release() {
 
 #[test]
 fn a_stop_that_overtakes_a_begin_is_kept_for_its_repetition() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.stop_event(1, 6, Some("m"), &[("k", 7)]);
     bench.fail("begin");
     bench.advance(secs(1));
@@ -38,28 +35,23 @@ fn a_stop_that_overtakes_a_begin_is_kept_for_its_repetition() {
 
 #[test]
 fn an_audit_older_than_a_release_does_no_harm() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.assign(1, 5, 5, &["other"]);
     bench.fail("begin");
-    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    bench.leaves(1, "k", 3, HandlerEvent::Ended(Ok(())));
     bench.all();
     let jobs = vec![(key("k"), Some(record("k", 3, WorkerId(1))))];
     bench.answer_with("owned", OwnedPage { next: None, jobs });
     assert_eq!(bench.of(&["release"]), ["release 1: k@3 b"], "stale by now");
     bench.assign(1, 6, 6, &["k"]);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["begin"]), ["begin 1: other@5 k@6; done 6"]);
+    assert_eq!(bench.after(secs(1)).of(&["begin"]), ["begin 1: other@5 k@6; done 6"]);
 }
 
 #[test]
 fn notifications_fetched_for_a_former_run_are_left_to_the_next() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.notify_event(1, 8, "k", 7);
-    bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    bench.leaves(1, "k", 7, HandlerEvent::Ended(Ok(())));
     bench.assign(1, 9, 9, &["k"]);
     bench.begun_with(true, |_| {});
     bench.handler(1, "k", 9, HandlerEvent::Started);
@@ -72,8 +64,7 @@ fn notifications_fetched_for_a_former_run_are_left_to_the_next() {
 
 #[test]
 fn a_wake_for_the_next_run_may_overtake_the_former_release() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
     bench.assign(1, 8, 8, &["k"]);
     bench.notify_event(1, 9, "k", 8);
@@ -87,10 +78,8 @@ fn a_wake_for_the_next_run_may_overtake_the_former_release() {
 fn a_begin_answered_to_a_leaving_worker_takes_its_attempt_back() {
     let mut config = config();
     config.start_permits = 1;
-    let mut bench = Bench::attached_with(config);
-    bench.worker(1);
-    bench.assign(1, 5, 5, &["starts", "waits"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(config);
+    bench.begin(1, 5, 5, &["starts", "waits"]);
     bench.assign(1, 6, 6, &["begins"]);
     super::leaving::drain(&mut bench, 1);
     drained(&mut bench);

@@ -17,18 +17,10 @@ pub(super) const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i
 
 /// One worker with twelve jobs, long after it joined.
 fn loaded(config: Config) -> Bench {
-    let mut bench = Bench::attached_with(config);
-    bench.worker(1);
+    let mut bench = Bench::with_worker_as(config);
     bench.running(3, &NAMES);
-    bench.advance(secs(60));
-    bench.all();
+    bench.after(secs(60)).all();
     bench
-}
-
-pub(super) fn another(bench: &mut Bench, worker: u64, slot: u32) {
-    bench.change_members(|members| {
-        members.insert(WorkerId(worker), up(slot));
-    });
 }
 
 /// The jobs that belong elsewhere by the present ring.
@@ -44,60 +36,54 @@ fn stops(names: &[&str]) -> Vec<String> {
 #[test]
 fn only_misplaced_jobs_move_after_a_quiet_time() {
     let mut bench = loaded(config());
-    another(&mut bench, 2, 1);
-    bench.advance(millis(4_990));
-    assert_eq!(bench.seen(), [""; 0]);
+    bench.set_member(2, up(1));
+    assert_eq!(bench.after(millis(4_990)).seen(), [""; 0]);
     bench.advance(millis(510));
     let moved = elsewhere(&bench);
     assert!(!moved.is_empty() && moved.len() < NAMES.len());
     assert_eq!(bench.seen(), stops(&moved));
     bench.handler(1, moved[0], 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), [format!("release 1: {}@3 h", moved[0])]);
-    bench.advance(secs(10));
-    assert_eq!(bench.seen(), [""; 0], "each once");
+    assert_eq!(bench.after(secs(10)).seen(), [""; 0], "each once");
 }
 
 #[test]
 fn a_further_change_restarts_the_wait() {
     let mut bench = loaded(config());
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(3));
-    another(&mut bench, 3, 2);
-    bench.advance(secs(4));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(1_500));
-    assert_eq!(bench.seen(), stops(&elsewhere(&bench)));
+    bench.set_member(3, up(2));
+    assert_eq!(bench.after(secs(4)).seen(), [""; 0]);
+    assert_eq!(bench.after(millis(1_500)).seen(), stops(&elsewhere(&bench)));
 }
 
 #[test]
 fn a_change_that_is_undone_moves_nothing() {
     let mut bench = loaded(config());
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(3));
     bench.change_members(|members| {
         members.remove(&WorkerId(2));
     });
-    bench.advance(secs(20));
-    assert_eq!(bench.seen(), [""; 0]);
+    assert_eq!(bench.after(secs(20)).seen(), [""; 0]);
 }
 
 #[test]
 fn a_change_that_leaves_the_ring_alone_delays_nothing() {
     let mut bench = loaded(config());
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(3));
     bench.change_members(|members| {
         let standby = Member { state: MemberState::Standby, slot: None, ..up(0) };
         members.insert(WorkerId(3), standby);
     });
-    bench.advance(millis(2_500));
-    assert_eq!(bench.seen(), stops(&elsewhere(&bench)));
+    assert_eq!(bench.after(millis(2_500)).seen(), stops(&elsewhere(&bench)));
 }
 
 #[test]
 fn only_a_bounded_number_of_jobs_moves_at_once() {
     let mut bench = loaded(Config { handoff_parallel: 2, ..config() });
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(6));
     let moved = elsewhere(&bench);
     assert!(moved.len() > 2);
@@ -111,14 +97,13 @@ fn only_a_bounded_number_of_jobs_moves_at_once() {
 #[test]
 fn jobs_move_at_the_rate_of_the_node() {
     let mut bench = loaded(Config { moves_per_second: NonZeroU32::new(1), ..config() });
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(6));
     let moved = elsewhere(&bench);
     assert!(moved.len() > 2);
     assert_eq!(bench.seen(), stops(&moved[..1]));
     for next in moved.iter().skip(1) {
-        bench.advance(secs(1));
-        assert_eq!(bench.seen(), stops(&[*next]));
+        assert_eq!(bench.after(secs(1)).seen(), stops(&[*next]));
     }
 }
 
@@ -149,8 +134,7 @@ pub(super) fn looked(bench: &mut Bench, further: u64) {
 
 #[test]
 fn a_job_from_another_worker_counts_as_coming_until_it_starts() {
-    let mut bench = Bench::attached_with(config());
-    bench.worker(1);
+    let mut bench = Bench::with_worker_as(config());
     bench.assign(1, 3, 3, &["a", "b", "c"]);
     bench.begun_with(false, |record| {
         if record.id.to_string() != "n.c" {
@@ -168,7 +152,7 @@ fn a_job_from_another_worker_counts_as_coming_until_it_starts() {
 #[test]
 fn all_move_now_by_the_ring_that_the_members_have() {
     let mut bench = loaded(config());
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.all();
     moves(&mut bench, 0, 1);
     assert_eq!(bench.of(&["STOP"]), [""; 0], "it looks at the members first");
@@ -176,7 +160,7 @@ fn all_move_now_by_the_ring_that_the_members_have() {
     bench.advance(secs(1));
     looked(&mut bench, 1);
     assert_eq!(bench.of(&["STOP"]), [""; 0], "another worker came or went, which it has not heard of");
-    another(&mut bench, 3, 2);
+    bench.set_member(3, up(2));
     let moved = elsewhere(&bench);
     assert!(moved.len() > 2);
     assert_eq!(bench.of(&["STOP"]), stops(&moved));
@@ -186,7 +170,7 @@ fn all_move_now_by_the_ring_that_the_members_have() {
 fn who_wants_all_moves_again_has_the_members_looked_at_again() {
     let mut bench = loaded(config());
     moves(&mut bench, 0, 1);
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     moves(&mut bench, 0, 2);
     bench.all();
     looked(&mut bench, 0);
@@ -199,14 +183,13 @@ fn who_wants_all_moves_again_has_the_members_looked_at_again() {
 fn jobs_move_at_the_workers_share_of_the_pools_rate() {
     let mut bench = loaded(Config { moves_per_second: NonZeroU32::new(100), ..config() });
     moves(&mut bench, 1, 0);
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(6));
     let moved = elsewhere(&bench);
     assert!(moved.len() > 2);
     assert_eq!(bench.seen(), stops(&moved[..1]));
     for next in moved.iter().skip(1) {
-        bench.advance(secs(2));
-        assert_eq!(bench.seen(), stops(&[*next]), "two workers share one move a second");
+        assert_eq!(bench.after(secs(2)).seen(), stops(&[*next]), "two workers share one move a second");
     }
 }
 
@@ -215,7 +198,7 @@ fn the_shards_of_a_pool_share_its_rate_of_moves() {
     let settings = Settings { shard: Some(ShardId { index: 1, count: 3 }), ..Settings::default() };
     let mut bench = loaded(Config { settings, ..config() });
     moves(&mut bench, 1, 0);
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(6));
     let moved = elsewhere(&bench);
     assert!(moved.len() > 2);
@@ -230,7 +213,7 @@ fn the_shards_of_a_pool_share_its_rate_of_moves() {
 fn a_raised_rate_of_moves_counts_at_once() {
     let mut bench = loaded(config());
     moves(&mut bench, 1, 0);
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(6));
     let moved = elsewhere(&bench);
     assert!(moved.len() > 2);
@@ -246,17 +229,15 @@ fn a_raised_rate_of_moves_counts_at_once() {
 fn all_that_is_astray_moves_at_once_when_it_is_wanted() {
     let mut bench = loaded(Config { handoff_parallel: 100, ..config() });
     moves(&mut bench, 1, 0);
-    another(&mut bench, 2, 1);
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), [""; 0], "the ring has just changed");
+    bench.set_member(2, up(1));
+    assert_eq!(bench.after(millis(100)).seen(), [""; 0], "the ring has just changed");
     moves(&mut bench, 1, 1);
     looked(&mut bench, 0);
     let moved = elsewhere(&bench);
     assert_eq!(bench.of(&["STOP"]), stops(&moved));
     moves(&mut bench, 1, 1);
-    another(&mut bench, 3, 2);
-    bench.advance(millis(4_900));
-    assert_eq!(bench.of(&["STOP"]), [""; 0], "that was once");
+    bench.set_member(3, up(2));
+    assert_eq!(bench.after(millis(4_900)).of(&["STOP"]), [""; 0], "that was once");
     moves(&mut bench, 1, 0);
     assert_eq!(bench.of(&["STOP"]), [""; 0], "the data went back");
 }
@@ -264,19 +245,17 @@ fn all_that_is_astray_moves_at_once_when_it_is_wanted() {
 #[test]
 fn a_job_back_after_strikes_during_the_wait_stays() {
     let mut bench = loaded(Config { handoff_parallel: 1, ..config() });
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(6));
     let moved = elsewhere(&bench);
     assert!(moved.len() >= 3);
     assert_eq!(bench.seen(), stops(&moved[..1]));
-    bench.handler(1, moved[1], 3, HandlerEvent::Ended(Ok(())));
-    bench.released();
+    bench.leaves(1, moved[1], 3, HandlerEvent::Ended(Ok(())));
     bench.assign(1, 9, 9, &[moved[1]]);
     bench.begun_with(false, |record| record.strikes = 3);
     bench.handler(1, moved[1], 9, HandlerEvent::Started);
     bench.all();
-    bench.handler(1, moved[0], 3, HandlerEvent::Stopped(Ok(())));
-    bench.released();
+    bench.leaves(1, moved[0], 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["STOP"]), stops(&moved[2..3]));
 }
 
@@ -284,7 +263,7 @@ fn a_job_back_after_strikes_during_the_wait_stays() {
 fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
     let mut bench = Bench::with_worker();
     let settings = Settings::default();
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     let ring = Ring::new(&bench.members, &settings);
     let refused_elsewhere = |name: &&&str| ring.pick(key(name).as_bytes(), 0) == Some(WorkerId(2));
     let name = *NAMES.iter().find(refused_elsewhere).unwrap();
@@ -292,32 +271,27 @@ fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
     bench.begun_with(false, |record| record.strikes = settings.strikes);
     bench.handler(1, name, 3, HandlerEvent::Started);
     bench.all();
-    bench.advance(secs(6));
-    assert_eq!(bench.seen(), [""; 0], "its strikes send it here");
+    assert_eq!(bench.after(secs(6)).seen(), [""; 0], "its strikes send it here");
 }
 
 #[test]
 fn nothing_moves_while_the_worker_leaves() {
     let mut bench = loaded(config());
-    another(&mut bench, 2, 1);
+    bench.set_member(2, up(1));
     bench.advance(secs(3));
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
     bench.all();
-    bench.advance(secs(20));
-    assert_eq!(bench.seen(), [""; 0], "its drain is not answered, its moves are void");
+    assert_eq!(bench.after(secs(20)).seen(), [""; 0], "its drain is not answered, its moves are void");
 }
 
 #[test]
 fn a_job_assigned_before_the_change_moves_after_a_late_begin() {
-    let mut bench = Bench::attached_with(config());
-    bench.worker(1);
-    another(&mut bench, 2, 1);
-    bench.advance(secs(60));
-    bench.all();
+    let mut bench = Bench::with_worker_as(config());
+    bench.set_member(2, up(1));
+    bench.after(secs(60)).all();
     let moved = elsewhere(&bench);
     bench.running(3, &NAMES);
-    bench.advance(millis(5_600));
-    assert_eq!(bench.of(&["STOP"]), stops(&moved));
+    assert_eq!(bench.after(millis(5_600)).of(&["STOP"]), stops(&moved));
 }
 
 #[test]
@@ -325,10 +299,8 @@ fn a_cordoned_node_keeps_its_jobs_until_the_cordon_is_lifted() {
     let mut bench = loaded(config());
     let node = bench.members.entries[&WorkerId(1)].node.to_string();
     bench.cordon(&[&node]);
-    another(&mut bench, 2, 1);
-    bench.advance(secs(20));
-    assert_eq!(bench.of(&["STOP"]), [""; 0], "nothing moves from there");
+    bench.set_member(2, up(1));
+    assert_eq!(bench.after(secs(20)).of(&["STOP"]), [""; 0], "nothing moves from there");
     bench.cordon(&[]);
-    bench.advance(secs(6));
-    assert_eq!(bench.of(&["STOP"]), stops(&elsewhere(&bench)));
+    assert_eq!(bench.after(secs(6)).of(&["STOP"]), stops(&elsewhere(&bench)));
 }

@@ -19,9 +19,7 @@ fn forbidden() -> StoreError {
 }
 
 fn dispatching() -> Bench {
-    let mut bench = Bench::attached();
-    bench.submit("k", "n.1", true, secs(10));
-    bench
+    Bench::that_submits("k", "n.1", secs(10))
 }
 
 fn asking() -> Bench {

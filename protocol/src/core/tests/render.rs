@@ -18,7 +18,7 @@ use crate::step::{
     DispatchItem, HoldTurns, Inspect, Join, ListOwned, LookUp, Notify, NotifyOrStart, NotifyOrStartItem,
     ReadNode, Recover, Release, ReleaseItem, ReleaseMode, Reply, ReplyItem, Route, Save, SaveItem,
     ScheduleChange, Started, StartedItem, Steer, SteerItem, Stop, StopItem, Take, TakeItem, TakeTick,
-    TermItem, Turn, Update, UpdateItem, WorkerBegins,
+    TermItem, Turn, Update, UpdateItem, WorkerBegins, WorkerStarts,
 };
 
 fn join<T>(items: impl IntoIterator<Item = T>, line: impl Fn(T) -> String) -> String {
@@ -161,7 +161,9 @@ pub(super) fn call(call: &Call) -> String {
         }
         Call::Started(Started { starts }) => {
             let item = |i: &StartedItem| format!("{}@{}{}", i.key, i.token, some("tell", i.tell.as_ref()));
-            let words = starts.iter().map(|of| format!("{}: {}", of.worker, join(&of.items, item)));
+            let words = starts.iter().map(|WorkerStarts { worker, finished, items }| {
+                with_entries(format!("{worker}: {}", join(items, item)), finished)
+            });
             format!("started {}", words.collect::<Vec<_>>().join("; "))
         }
         Call::Release(Release { worker, finished, items }) => {
@@ -186,7 +188,6 @@ pub(super) fn call(call: &Call) -> String {
         Call::Owned(ListOwned { worker, after, limit }) => {
             format!("owned {worker}{}{}", some("after", after.as_ref()), page(*limit))
         }
-        Call::OldestEvent(step) => format!("oldest {}", step.worker),
         Call::Stop(Stop { repeat, waiting, items, .. }) => {
             let how = if *repeat { "-again" } else { "" };
             format!("stop{how} {}{}", join(items, stop), if waiting.is_some() { " tell me" } else { "" })
@@ -201,7 +202,7 @@ pub(super) fn call(call: &Call) -> String {
             };
             format!("notify-or-start {} by {ring}", join(items, item))
         }
-        Call::Steer(Steer { items }) => {
+        Call::Steer(Steer { items }) | Call::TellOwners(Steer { items }) => {
             let item = |i: &SteerItem| {
                 let at = format!("{}/{}@{}+{}", i.key, i.id, i.token, i.since);
                 format!("{at} {}{}{}", char::from(i.way.letter()), some("owner", i.guess), quoted(&i.reason))

@@ -10,14 +10,7 @@ use crate::model::record::{JobState, Record};
 use crate::step::{Lookup, NodeEvents, NotifyReply, Refusal, StopReply, StoreError, UnparkReply, Way};
 
 fn stop(bench: &mut Bench, name: &str) {
-    let deadline = bench.now + secs(5);
-    bench.command(|reply| Command::StopJob {
-        reply,
-        key: key(name),
-        id: None,
-        until: Until::Recorded,
-        deadline,
-    });
+    bench.stop_job(name, None, Until::Recorded, secs(5));
 }
 
 pub(super) fn notify(bench: &mut Bench, name: &str) {
@@ -65,9 +58,7 @@ fn a_stop_names_the_life_of_the_job_that_it_found() {
 /// A stop of k that is recorded; its end is waited for.
 fn watching() -> Bench {
     let mut bench = Bench::attached();
-    let deadline = bench.now + secs(5);
-    let until = Until::Gone;
-    bench.command(|reply| Command::StopJob { reply, key: key("k"), id: None, until, deadline });
+    bench.stop_job("k", None, Until::Gone, secs(5));
     found(&mut bench, vec![running()]);
     stopped(&mut bench, vec![StopReply::Stopping]);
     assert_eq!(bench.seen(), ["find k", "stop k/n.k owner=9 tell me"]);
@@ -98,13 +89,10 @@ fn the_end_of_a_job_is_looked_at_when_its_worker_tells_of_it() {
 #[test]
 fn the_end_of_a_job_is_looked_for_once_a_second() {
     let mut bench = watching();
-    bench.advance(millis(999));
-    assert_eq!(bench.of(&["find"]), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["find"]), ["find k"]);
+    assert_eq!(bench.after(millis(999)).of(&["find"]), [""; 0]);
+    assert_eq!(bench.after(millis(1)).of(&["find"]), ["find k"]);
     found(&mut bench, vec![running()]);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
+    assert_eq!(bench.after(secs(1)).of(&["find", "reply"]), ["find k"]);
     let successor = Lookup { record: Some(record("l", 8, WorkerId(9))), ..Lookup::default() };
     found(&mut bench, vec![successor.clone()]);
     assert_eq!(bench.of(&["reply"]), [""; 0], "the owner's word may name an error");
@@ -143,13 +131,10 @@ fn hints_of_the_end_of_a_job_add_no_looks() {
     found(&mut bench, vec![running()]);
     assert_eq!(bench.of(&["find"]), ["find k"], "one came after it was asked");
     found(&mut bench, vec![running()]);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["find"]), ["find k"]);
+    assert_eq!(bench.after(secs(1)).of(&["find"]), ["find k"]);
     found(&mut bench, vec![running()]);
-    bench.advance(millis(999));
-    assert_eq!(bench.of(&["find"]), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["find"]), ["find k"]);
+    assert_eq!(bench.after(millis(999)).of(&["find"]), [""; 0]);
+    assert_eq!(bench.after(millis(1)).of(&["find"]), ["find k"]);
 }
 
 /// The pool turns out to be recovering, after a loss of its data.
@@ -169,8 +154,7 @@ fn an_absent_job_may_run_until_a_lost_pool_is_open() {
     lost(&mut bench, 2);
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
-    bench.advance(millis(200));
-    assert_eq!(bench.of(&["find", "reply"]), ["find k"]);
+    assert_eq!(bench.after(millis(200)).of(&["find", "reply"]), ["find k"]);
     bench.survey(present(2, false, "a"));
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), [""; 0], "it may have been answered before the pool was open");
@@ -207,8 +191,7 @@ fn a_record_of_phase_r_is_followed_by_the_stop_of_a_run_only() {
         bench.command(|reply| wants(reply, key("k"), deadline));
         assert_eq!(bench.of(&["find"]), ["find k"]);
         found(&mut bench, vec![Lookup { record: Some(record), ..Lookup::default() }]);
-        bench.advance(millis(100));
-        assert_eq!(bench.of(&["find", "steer", "stop", "unpark", "reply"]), then);
+        assert_eq!(bench.after(millis(100)).of(&["find", "steer", "stop", "unpark", "reply"]), then);
     }
 }
 
@@ -226,8 +209,7 @@ fn a_recorded_stop_is_sent_again_after_a_loss() {
     found(&mut bench, vec![Lookup { record: Some(successor), ..Lookup::default() }]);
     stopped(&mut bench, vec![StopReply::Recovering]);
     assert_eq!(bench.of(&["reply", "stop"]), [""; 0], "a look from before ends nobody's successor");
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["stop"]), ["stop k/n.k owner=9 tell me"]);
+    assert_eq!(bench.after(millis(100)).of(&["stop"]), ["stop k/n.k owner=9 tell me"]);
     stopped(&mut bench, vec![StopReply::Absent]);
     assert_eq!(bench.of(&["reply"]), ["reply 1 stopped ok"]);
 }
@@ -241,15 +223,13 @@ fn a_look_at_another_life_of_the_pools_data_says_nothing() {
     bench.survey(present(2, false, "a"));
     found(&mut bench, vec![Lookup::default()]);
     assert_eq!(bench.of(&["reply"]), [""; 0]);
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["find"]), ["find k"]);
+    assert_eq!(bench.after(millis(100)).of(&["find"]), ["find k"]);
 }
 
 #[test]
 fn a_wait_for_the_end_of_a_job_ends_at_its_deadline() {
     let mut bench = watching();
-    bench.advance(secs(5));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 late, k stops"]);
+    assert_eq!(bench.after(secs(5)).of(&["reply"]), ["reply 1 late, k stops"]);
     told(&mut bench, "n.k");
     assert_eq!(bench.of(&["reply"]), [""; 0]);
 }
@@ -285,9 +265,7 @@ fn a_dispatch_is_cancelled_by_its_id_wherever_it_is() {
     ];
     for (answer, settled) in answers {
         let mut bench = Bench::attached();
-        let deadline = bench.now + secs(5);
-        let (id, until) = (Some(id("n.1")), Until::Cancelled);
-        bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
+        bench.stop_job("k", Some("n.1"), Until::Cancelled, secs(5));
         assert_eq!(bench.seen(), ["stop k/n.1 for good"]);
         stopped(&mut bench, vec![StopReply::Owner(Some(WorkerId(9)))]);
         assert_eq!(bench.seen(), ["stop k/n.1 owner=9 for good"]);
@@ -307,13 +285,10 @@ fn a_cancel_whose_answer_was_lost_has_done_it() {
         (not_executed(), StopReply::Ended, "JobNotFound"),
     ] {
         let mut bench = Bench::attached();
-        let deadline = bench.now + secs(5);
-        let (id, until) = (Some(id("n.1")), Until::Cancelled);
-        bench.command(|reply| Command::StopJob { reply, key: key("k"), id, until, deadline });
+        bench.stop_job("k", Some("n.1"), Until::Cancelled, secs(5));
         bench.fail_with("stop", error);
         bench.all();
-        bench.advance(millis(20));
-        assert_eq!(bench.seen(), ["stop k/n.1 for good"]);
+        assert_eq!(bench.after(millis(20)).seen(), ["stop k/n.1 for good"]);
         stopped(&mut bench, vec![answer]);
         assert_eq!(bench.seen(), [format!("reply 1 stopped {settled}")]);
     }
@@ -341,8 +316,7 @@ fn a_wrong_owner_is_corrected_and_a_recovering_pool_retried() {
     assert_eq!(bench.seen(), ["stop k/n.k owner=8"], "the rest of a page");
     stopped(&mut bench, vec![StopReply::Recovering]);
     assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["stop k/n.k owner=8"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["stop k/n.k owner=8"]);
 }
 
 #[test]
@@ -351,9 +325,7 @@ fn a_notification_goes_to_the_worker_that_the_ring_names() {
         [(NotifyReply::Kept, "ok"), (NotifyReply::Full, "NotifyFull"), (NotifyReply::Absent, "JobNotFound")];
     for (answer, settled) in answers {
         let mut bench = Bench::attached();
-        bench.change_members(|members| {
-            members.insert(WorkerId(9), up(0));
-        });
+        bench.set_member(9, up(0));
         notify(&mut bench, "k");
         assert_eq!(bench.seen(), ["notify k owner=9"]);
         notified(&mut bench, vec![NotifyReply::Owner(Some(WorkerId(8)))]);
@@ -370,8 +342,7 @@ fn answers_reach_callers_after_others_have_given_up() {
     notify(&mut bench, "b");
     bench.advance(secs(3));
     notify(&mut bench, "c");
-    bench.advance(secs(2));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 late", "reply 2 late"]);
+    assert_eq!(bench.after(secs(2)).of(&["reply"]), ["reply 1 late", "reply 2 late"]);
     notified(&mut bench, vec![NotifyReply::Kept]);
     assert_eq!(bench.seen(), ["notify c"]);
     notified(&mut bench, vec![NotifyReply::Kept]);
@@ -387,8 +358,7 @@ fn a_call_without_an_answer_is_made_again() {
     stop(&mut bench, "j");
     bench.fail("find");
     bench.all();
-    bench.advance(millis(20));
-    assert_eq!(bench.seen(), ["find j", "stop k/n.k owner=9", "notify k"]);
+    assert_eq!(bench.after(millis(20)).seen(), ["find j", "stop k/n.k owner=9", "notify k"]);
 }
 
 /// A caller wants k to be tried again, which is in this state.
@@ -423,8 +393,7 @@ fn an_unpark_is_repeated_while_a_recovering_pool_lacks_the_job() {
     let mut bench = unparking(JobState::Parked);
     bench.answer_each("unpark", UnparkReply::Recovering);
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["unpark k/n.k"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["unpark k/n.k"]);
     bench.answer_each("unpark", UnparkReply::Absent);
     assert_eq!(bench.seen(), ["reply 1 unparked JobNotFound"]);
 }
@@ -444,8 +413,7 @@ fn an_unpark_whose_answer_was_lost_is_not_made_twice() {
     for record in records {
         let mut bench = unparking(JobState::Parked);
         bench.fail("unpark");
-        bench.advance(millis(100));
-        bench.all();
+        bench.after(millis(100)).all();
         found(&mut bench, vec![Lookup { record, ..Lookup::default() }]);
         assert_eq!(bench.seen(), ["reply 1 unparked ok"]);
     }
@@ -457,8 +425,7 @@ fn an_unanswered_unpark_goes_again_unless_the_pool_is_stopping() {
     bench.all();
     bench.fail("unpark");
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["find k"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["find k"]);
     let mut still = record("k", 7, WorkerId(9));
     still.state = JobState::Parked;
     found(&mut bench, vec![Lookup { record: Some(still), ..Lookup::default() }]);

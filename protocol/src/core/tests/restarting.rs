@@ -13,8 +13,7 @@ use crate::step::ReleaseMode;
 
 /// A job under this policy whose start handler runs.
 fn starting(policy: RestartPolicy, begun: Begun, attempts: u32, strikes: u32) -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.begun_as(&sealed(policy), false, |record| {
         (record.begun, record.attempts, record.strikes) = (begun, attempts, strikes);
     });
@@ -104,8 +103,7 @@ fn a_failure_of_a_job_that_must_end_is_not_reported() {
 #[test]
 fn a_start_that_took_too_long_is_reported_as_a_failure() {
     let mut bench = starting(Never, Begun::Begun, 2, 0);
-    bench.advance(secs(60));
-    bench.all();
+    bench.after(secs(60)).all();
     assert_eq!(
         reports(bench, HandlerEvent::Aborted),
         "! failed k@7 start 2 'the start took too long' again in 2s"
@@ -211,13 +209,11 @@ fn a_start_is_noted_before_its_job_is_given_back() {
         bench.handler(1, "k", 7, HandlerEvent::Started);
         bench.handler(1, "k", 7, event);
         assert_eq!(bench.of(&["started", "release"]), ["started 1: k@7 tell=n"], "the release waits");
-        bench.assign(1, 6, 7, &["k"]);
-        bench.begun();
+        bench.begin(1, 6, 7, &["k"]);
         assert_eq!(bench.seen(), ["begin 1: ; done 6"], "a redelivered start does not bring it back");
         bench.fail("started");
         bench.all();
-        bench.advance(secs(1));
-        assert_eq!(bench.seen(), ["started 1: k@7 tell=n"]);
+        assert_eq!(bench.after(secs(1)).seen(), ["started 1: k@7 tell=n"]);
         bench.started_noted();
         assert_eq!(bench.seen(), [release]);
         bench.released();
@@ -238,16 +234,14 @@ fn an_aborted_handler_that_panics_ends_as_it_was_ordered_to() {
     let mut bench = running(OnFailure, 1);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
     drained(&mut bench);
-    bench.advance(secs(20));
-    assert_eq!(bench.of(&["STOP", "ABORT"]), ["STOP k@7 Draining", "ABORT k@7"]);
+    assert_eq!(bench.after(secs(20)).of(&["STOP", "ABORT"]), ["STOP k@7 Draining", "ABORT k@7"]);
     bench.handler(1, "k", 7, failed());
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 h"], "handed off: it is no failure of the job's");
 }
 
 /// A job with this envelope.
 fn opening(envelope: &'static [u8], begun: Begun) -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.all();
     bench.begun_as(&Bytes::from_static(envelope), false, |record| record.begun = begun);
     bench

@@ -24,12 +24,7 @@ fn read(bench: &mut Bench, events: Vec<PoolEvent>) {
 
 /// A node without workers of its own, in a pool with one on another node.
 fn router() -> Bench {
-    let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(9), up(0));
-    });
-    bench.all();
-    bench
+    Bench::with_other(9)
 }
 
 /// The entries and the number of jobs of the assignment in flight, which is answered.
@@ -63,21 +58,15 @@ fn read_events_wait_for_standbys_while_no_worker_is_up() {
     for comes in [true, false] {
         let mut bench = Bench::attached();
         let waits = Member { state: MemberState::Standby, slot: None, ..up(0) };
-        bench.change_members(|members| {
-            members.insert(WorkerId(9), waits);
-        });
+        bench.set_member(9, waits);
         bench.all();
         read(&mut bench, vec![event(5, &["a"])]);
-        bench.advance(millis(1_900));
-        assert_eq!(bench.of(&["route"]), [""; 0]);
+        assert_eq!(bench.after(millis(1_900)).of(&["route"]), [""; 0]);
         if comes {
-            bench.change_members(|members| {
-                members.insert(WorkerId(9), up(0));
-            });
+            bench.set_member(9, up(0));
             assert_eq!(bench.of(&["route"]), ["route at 2: a>9; done 5"]);
         } else {
-            bench.advance(millis(100));
-            assert_eq!(bench.of(&["route"]), ["route at 1: a>-; done 5"], "it has died");
+            assert_eq!(bench.after(millis(100)).of(&["route"]), ["route at 1: a>-; done 5"], "it has died");
         }
     }
 }
@@ -112,8 +101,7 @@ fn an_assignment_without_an_answer_is_sent_again_after_a_pause() {
     read(&mut bench, vec![event(5, &["a"])]);
     bench.all();
     bench.fail("route");
-    bench.advance(millis(50));
-    assert_eq!(bench.seen(), ["! trouble", "route at 1: a>9; done 5"]);
+    assert_eq!(bench.after(millis(50)).seen(), ["! trouble", "route at 1: a>9; done 5"]);
 }
 
 #[test]
@@ -151,8 +139,7 @@ fn a_lost_group_is_restored_before_the_next_read() {
     bench.answer_with("read-pool", None::<Vec<PoolEvent>>);
     assert_eq!(bench.all(), ["restore-group"]);
     bench.answer_with("restore-group", ());
-    bench.advance(millis(50));
-    assert_eq!(bench.all(), ["read-pool"]);
+    assert_eq!(bench.after(millis(50)).all(), ["read-pool"]);
 }
 
 #[test]
@@ -160,6 +147,5 @@ fn a_read_without_an_answer_is_made_again_after_a_pause() {
     let mut bench = router();
     bench.fail("read-pool");
     assert_eq!(bench.all(), ["! trouble"]);
-    bench.advance(millis(50));
-    assert_eq!(bench.all(), ["read-pool"]);
+    assert_eq!(bench.after(millis(50)).all(), ["read-pool"]);
 }

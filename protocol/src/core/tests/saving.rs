@@ -9,7 +9,8 @@ use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{JobKey, Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::step::{
-    AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, Checkpoint, ReleaseReply, SaveReply, StoreError,
+    AttestReply, BATCH_BYTES, BATCH_MAX, BeginReply, BegunJob, Checkpoint, ReleaseReply, SaveReply,
+    StoreError,
 };
 
 impl Bench {
@@ -32,8 +33,7 @@ impl Bench {
 
 /// A worker that runs these jobs, which run again when they end, under token 7.
 fn running(names: &[&str]) -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 7, 7, names);
+    let mut bench = Bench::that_is_assigned(7, 7, names);
     while bench.is_calling("begin") {
         bench.begun_as(&sealed(RestartPolicy::Always), false, |_| {});
     }
@@ -47,6 +47,13 @@ fn running(names: &[&str]) -> Bench {
     bench
 }
 
+/// The same, and the first one has given a checkpoint.
+fn given(names: &[&str]) -> Bench {
+    let mut bench = running(names);
+    bench.gives(names[0], 1);
+    bench
+}
+
 pub(super) fn full() -> StoreError {
     StoreError::NotExecuted(Failure::of(Class::Full, std::fmt::Error))
 }
@@ -57,8 +64,7 @@ fn ends(bench: &mut Bench, name: &str) {
 
 #[test]
 fn the_newest_checkpoint_of_each_job_goes() {
-    let mut bench = running(&["a", "b"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a", "b"]);
     assert_eq!(bench.seen(), ["save 1: a@7 given=7#1"], "at once");
     bench.gives("b", 1);
     bench.gives("a", 2);
@@ -72,8 +78,7 @@ fn the_newest_checkpoint_of_each_job_goes() {
 
 #[test]
 fn a_release_waits_for_the_last_checkpoint() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.gives("a", 2);
     ends(&mut bench, "a");
     assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"]);
@@ -89,8 +94,7 @@ fn a_release_waits_for_the_last_checkpoint() {
 #[test]
 fn a_job_that_has_ended_by_itself_waits_for_its_checkpoint() {
     // It may have been given a later payload, and goes on then.
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["a"]);
+    let mut bench = Bench::that_runs(7, &["a"]);
     bench.gives("a", 1);
     ends(&mut bench, "a");
     assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"]);
@@ -100,8 +104,7 @@ fn a_job_that_has_ended_by_itself_waits_for_its_checkpoint() {
 
 #[test]
 fn a_job_that_ends_for_good_waits_for_no_checkpoint() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.stop_event(1, 9, None, &[("a", 7)]);
     bench.handler(1, "a", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["not-saved", "release"]), ["not-saved a@7 #1", "release 1: a@7 d; done 9"]);
@@ -111,8 +114,7 @@ fn a_job_that_ends_for_good_waits_for_no_checkpoint() {
 
 #[test]
 fn a_job_may_leave_while_the_memory_is_full() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.fail_with("save", full());
     bench.advance(secs(1));
     assert!(bench.is_calling("save"), "it is tried again while the job runs");
@@ -135,8 +137,7 @@ fn what_comes_after_the_end_is_not_saved() {
 
 #[test]
 fn another_owners_job_keeps_no_checkpoint() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.all();
     bench.saved(&[SaveReply::Stale]);
     assert_eq!(bench.seen(), ["not-saved a@7 #1"]);
@@ -146,8 +147,7 @@ fn another_owners_job_keeps_no_checkpoint() {
 
 #[test]
 fn after_a_loss_the_last_checkpoint_is_saved_again() {
-    let mut bench = running(&["a", "b"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a", "b"]);
     bench.saved(&[SaveReply::Kept]);
     bench.lost(2);
     bench.all();
@@ -188,8 +188,7 @@ fn what_no_report_could_repair_is_saved_after_it() {
 
 #[test]
 fn after_a_loss_a_job_leaves_after_its_checkpoint() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.saved(&[SaveReply::Kept]);
     bench.lost(2);
     bench.all();
@@ -211,8 +210,7 @@ fn a_release_of_before_a_loss_goes_after_the_checkpoint() {
     bench.lost(2);
     assert_eq!(bench.of(&["save"]), ["save 1: a@7 given=7#1 b@7 given=7#1"]);
     bench.fail("release");
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["release"]), [""; 0]);
+    assert_eq!(bench.after(secs(1)).of(&["release"]), [""; 0]);
     bench.saved(&[SaveReply::Kept, SaveReply::Kept]);
     let line = bench.of(&["release"]);
     assert!(line.len() == 1 && line[0].contains("a@7") && line[0].contains("b@7"), "{line:?}");
@@ -245,8 +243,7 @@ impl Bench {
 #[test]
 fn a_refusal_counts_for_the_checkpoint_that_was_sent() {
     for how in REFUSALS {
-        let mut bench = running(&["a"]);
-        bench.gives("a", 1);
+        let mut bench = given(&["a"]);
         bench.gives("a", 2);
         ends(&mut bench, "a");
         bench.all();
@@ -262,8 +259,7 @@ fn a_refusal_counts_for_the_checkpoint_that_was_sent() {
 #[test]
 fn what_waits_for_the_next_call_is_not_refused() {
     for how in REFUSALS {
-        let mut bench = running(&["a", "b"]);
-        bench.gives("a", 1);
+        let mut bench = given(&["a", "b"]);
         bench.gives("b", 1);
         ends(&mut bench, "b");
         bench.all();
@@ -277,8 +273,7 @@ fn what_waits_for_the_next_call_is_not_refused() {
 
 #[test]
 fn a_refusal_of_before_a_loss_concerns_nothing_after_it() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     ends(&mut bench, "a");
     bench.lost(2);
     bench.all();
@@ -344,8 +339,7 @@ fn a_full_memory_holds_many_leaving_jobs_up_for_few_calls() {
 
 #[test]
 fn who_must_end_hears_at_once_that_the_memory_is_full() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.fail_with("save", full());
     assert_eq!(bench.of(&["not-saved"]), [""; 0], "it is tried again while the job runs");
     bench.drained();
@@ -361,8 +355,7 @@ fn who_must_end_hears_at_once_that_the_memory_is_full() {
 
 #[test]
 fn who_must_end_hears_nothing_of_what_was_not_sent() {
-    let mut bench = running(&["a", "b"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a", "b"]);
     bench.gives("a", 2);
     bench.gives("b", 1);
     bench.drained();
@@ -378,8 +371,7 @@ fn who_must_end_hears_nothing_of_what_was_not_sent() {
 #[test]
 fn who_may_send_nothing_has_no_checkpoint_refused() {
     for class in [Class::Config, Class::Refused] {
-        let mut bench = running(&["a"]);
-        bench.gives("a", 1);
+        let mut bench = given(&["a"]);
         ends(&mut bench, "a");
         bench.all();
         bench.fail_with("save", StoreError::Unusable(Failure::of(class, std::fmt::Error)));
@@ -392,8 +384,7 @@ fn who_may_send_nothing_has_no_checkpoint_refused() {
 
 #[test]
 fn a_fenced_worker_refuses_checkpoints_at_once() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.step([Input::LeaseLost(WorkerId(1))]);
     assert_eq!(bench.of(&["not-saved"]).len(), 1);
     bench.gives("a", 2);
@@ -427,8 +418,7 @@ fn a_run_that_a_report_ends_waits_for_no_checkpoint() {
 #[test]
 fn an_answer_concerns_no_newer_checkpoint() {
     for reply in [SaveReply::Stale, SaveReply::TooLong] {
-        let mut bench = running(&["a"]);
-        bench.gives("a", 1);
+        let mut bench = given(&["a"]);
         bench.gives("a", 2);
         bench.all();
         bench.saved(&[reply]);
@@ -440,8 +430,7 @@ fn an_answer_concerns_no_newer_checkpoint() {
 
 #[test]
 fn a_checkpoint_that_has_become_too_long_is_told() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.all();
     bench.saved(&[SaveReply::TooLong]);
     assert_eq!(bench.of(&["not-saved", "!"]).len(), 2, "to its handler and to the operator");
@@ -451,8 +440,7 @@ fn a_checkpoint_that_has_become_too_long_is_told() {
 
 #[test]
 fn a_checkpoint_of_lost_data_is_kept_for_the_report() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.saved(&[SaveReply::Stale]);
     bench.lost(2);
     bench.all();
@@ -462,8 +450,7 @@ fn a_checkpoint_of_lost_data_is_kept_for_the_report() {
 
 #[test]
 fn a_store_that_can_keep_none_holds_no_leaving_job_back() {
-    let mut bench = running(&["a", "b"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a", "b"]);
     bench.saved(&[SaveReply::Unusable]);
     assert_eq!(bench.of(&["not-saved"]), [""; 0], "it is tried again while the job runs");
     bench.gives("b", 1);
@@ -496,8 +483,7 @@ fn a_batch_of_jobs_that_have_gone_holds_up_no_other() {
 
 #[test]
 fn one_that_must_stop_waits_for_its_checkpoint_no_longer() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     ends(&mut bench, "a");
     bench.all();
     bench.stop_event(1, 9, None, &[("a", 7)]);
@@ -512,7 +498,7 @@ fn begun_with_a_checkpoint(bench: &mut Bench) {
             let record = record(&key.to_string(), token.0, of.worker);
             let kept = Checkpoint { token: Token(3), number: 4, at: 0, bytes: "x".into() };
             let (payload, checkpoint) = (sealed(RestartPolicy::Always), Some(Box::new(kept)));
-            BeginReply::Begun { record, waiting: false, payload, checkpoint }
+            BeginReply::Begun(BegunJob { record, waiting: false, payload, checkpoint })
         };
         Ok(of.jobs.iter().map(reply).collect())
     });
@@ -520,8 +506,7 @@ fn begun_with_a_checkpoint(bench: &mut Bench) {
 
 #[test]
 fn a_former_owners_checkpoint_is_saved_again_after_a_loss() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 7, 7, &["a"]);
+    let mut bench = Bench::that_is_assigned(7, 7, &["a"]);
     begun_with_a_checkpoint(&mut bench);
     bench.handler(1, "a", 7, HandlerEvent::Started);
     bench.started_noted();
@@ -546,8 +531,7 @@ fn a_job_given_back_after_a_loss_leaves_after_its_checkpoint() {
 
 #[test]
 fn a_job_whose_begin_was_lost_leaves_after_its_checkpoint() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.saved(&[SaveReply::Kept]);
     ends(&mut bench, "a");
     bench.lost(2);
@@ -559,8 +543,7 @@ fn a_job_whose_begin_was_lost_leaves_after_its_checkpoint() {
     bench.attested(&[AttestReply::Kept]);
     assert_eq!(bench.of(&["save", "release"]), ["save 1: a@7 given=7#1"]);
     bench.saved(&[SaveReply::Kept]);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["release"]).len(), 1);
+    assert_eq!(bench.after(secs(1)).of(&["release"]).len(), 1);
 }
 
 #[test]
@@ -579,8 +562,7 @@ fn a_job_that_ends_before_its_report_leaves_after_it() {
 
 #[test]
 fn a_refused_checkpoint_goes_before_each_later_release() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.saved(&[SaveReply::Kept]);
     ends(&mut bench, "a");
     bench.lost(2);
@@ -592,8 +574,7 @@ fn a_refused_checkpoint_goes_before_each_later_release() {
 
 #[test]
 fn a_late_answer_about_lost_data_settles_nothing() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.lost(2);
     bench.saved(&[SaveReply::Kept]);
     ends(&mut bench, "a");
@@ -604,8 +585,7 @@ fn a_late_answer_about_lost_data_settles_nothing() {
 
 #[test]
 fn a_place_in_the_next_call_serves_one_checkpoint() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.lost(2);
     // The first checkpoint is given up while it waits for the next call, and a second one takes a place as well. Both
     // places do not fit into one call.
@@ -621,8 +601,7 @@ fn a_place_in_the_next_call_serves_one_checkpoint() {
 
 #[test]
 fn a_release_that_found_nothing_saves_its_checkpoint_first() {
-    let mut bench = running(&["a"]);
-    bench.gives("a", 1);
+    let mut bench = given(&["a"]);
     bench.saved(&[SaveReply::Kept]);
     ends(&mut bench, "a");
     bench.lost(2);

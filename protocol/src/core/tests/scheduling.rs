@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::bench::{Bench, id, key, millis, node, present, record, secs, server};
+use super::bench::{Bench, id, key, millis, node, present, record, secs, server, up};
 use crate::core::call::Call;
 use crate::core::input::{Command, Input, LocalSchedule, NewSchedule, Planned, Wanted};
 use crate::model::id::{Incarnation, JobKey, ScheduleId, ScheduleName, Term, WorkerId};
@@ -89,6 +89,7 @@ fn item(name: &str) -> DispatchItem {
         hash: String::new(),
         payload: Bytes::new(),
         worker: None,
+        awaited: true,
     }
 }
 
@@ -107,10 +108,16 @@ fn planning(kind: ScheduleKind) -> Bench {
     bench
 }
 
+/// A node that has a schedule to make.
+fn adding(kind: ScheduleKind) -> Bench {
+    let mut bench = Bench::attached();
+    add(&mut bench, kind);
+    bench
+}
+
 #[test]
 fn a_schedule_is_made_held_and_ticked() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     assert_eq!(bench.of(&KINDS), ["sched s:p create 10s first 0ms"]);
     made(&mut bench, entry());
     assert_eq!(bench.of(&KINDS), ["reply 1 scheduled ok", "term take s:p/5"]);
@@ -122,8 +129,7 @@ fn a_schedule_is_made_held_and_ticked() {
 
 #[test]
 fn a_period_set_before_the_creation_is_applied_after_it() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     bench.command(|reply| Command::SetPeriod { reply, local: LOCAL, period: secs(20) });
     made(&mut bench, entry());
     let seen = ["sched s:p create 10s first 0ms", "reply 1 scheduled ok", "sched s:p/5 period 20s from 1"];
@@ -134,16 +140,13 @@ fn a_period_set_before_the_creation_is_applied_after_it() {
 
 #[test]
 fn a_ticker_begins_after_its_period_and_hands_its_ticks_on() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Ticker);
+    let mut bench = adding(ScheduleKind::Ticker);
     assert_eq!(bench.of(&KINDS), ["sched t:p create 10s first 10s"]);
     made(&mut bench, entry());
     term(&mut bench, TermReply::Held(ScheduleEntry { next: NOW + 1_000, ..held(20, 1) }));
     bench.all();
-    bench.advance(millis(999));
-    assert_eq!(bench.of(&["tick"]), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    assert_eq!(bench.after(millis(999)).of(&["tick"]), [""; 0]);
+    assert_eq!(bench.after(millis(1)).of(&["tick"]), ["tick t:p/5 1 in 20"]);
     ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) });
     assert_eq!(bench.of(&KINDS), ["TICK 1 1 in 20"]);
 }
@@ -176,16 +179,14 @@ fn a_plan_waits_a_little_longer_than_its_tick_by_chance() {
 
 #[test]
 fn a_living_holder_keeps_its_turn_and_a_stalled_one_loses_it() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     made(&mut bench, held(20, 1));
     assert_eq!(bench.of(&["term"]), ["term take s:p/5"]);
     // Its holder renews the term for a minute.
     for seq in 2..25 {
         term(&mut bench, TermReply::Other(held(20, seq)));
         bench.all();
-        bench.advance(secs(2) + millis(750));
-        assert_eq!(bench.of(&["term"]), ["term take s:p/5"]);
+        assert_eq!(bench.after(secs(2) + millis(750)).of(&["term"]), ["term take s:p/5"]);
     }
     // The holder falls silent: its last sign is a round old by now.
     let mut rounds = Vec::new();
@@ -206,8 +207,7 @@ fn a_living_holder_keeps_its_turn_and_a_stalled_one_loses_it() {
 
 #[test]
 fn a_silent_turn_is_taken_exactly_after_the_time_to_live() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     made(&mut bench, held(20, 1));
     let mut passed = Duration::ZERO;
     let end = loop {
@@ -228,8 +228,7 @@ fn a_silent_turn_is_taken_exactly_after_the_time_to_live() {
 #[test]
 fn a_turn_without_tokens_is_asked_for_once_a_round() {
     for made_by in [entry(), held(20, 1)] {
-        let mut bench = Bench::attached();
-        add(&mut bench, ScheduleKind::Plan);
+        let mut bench = adding(ScheduleKind::Plan);
         made(&mut bench, made_by);
         let (mut asked, mut reported) = (0, 0);
         for _ in 0..600 {
@@ -248,37 +247,31 @@ fn a_turn_without_tokens_is_asked_for_once_a_round() {
 
 #[test]
 fn a_tick_that_was_not_answered_is_asked_for_by_the_same_number() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Ticker);
+    let mut bench = adding(ScheduleKind::Ticker);
     made(&mut bench, entry());
     term(&mut bench, TermReply::Held(held(20, 1)));
     bench.fail("tick");
     bench.all();
     // Meanwhile it hears of the tick.
-    bench.advance(secs(3));
-    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    assert_eq!(bench.after(secs(3)).of(&["tick"]), ["tick t:p/5 1 in 20"]);
     bench.fail("tick");
     term(&mut bench, TermReply::Held(ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 2) }));
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    assert_eq!(bench.after(millis(100)).of(&["tick"]), ["tick t:p/5 1 in 20"]);
     ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 2) });
     assert_eq!(bench.of(&["TICK"]), ["TICK 1 1 in 20"]);
 }
 
 #[test]
 fn a_tick_that_is_not_due_yet_is_not_asked_for_before_it_is() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Ticker);
+    let mut bench = adding(ScheduleKind::Ticker);
     made(&mut bench, entry());
     // The clock steps back meanwhile; by it the tick is due.
     let ahead = ScheduleEntry { next: NOW, ..held(20, 1) };
     term(&mut bench, TermReply::Held(ahead.clone()));
     bench.all();
     bench.answer_with("tick", TickReply { due: false, now: NOW - 10_000, entry: ahead });
-    bench.advance(millis(9_999));
-    assert_eq!(bench.of(&["tick"]), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["tick"]), ["tick t:p/5 1 in 20"]);
+    assert_eq!(bench.after(millis(9_999)).of(&["tick"]), [""; 0]);
+    assert_eq!(bench.after(millis(1)).of(&["tick"]), ["tick t:p/5 1 in 20"]);
 }
 
 #[test]
@@ -306,8 +299,7 @@ fn a_plan_is_carried_out_in_pages_and_touches_its_own_jobs_only() {
     // The answer is lost: the same call again.
     bench.fail("plan-dispatch");
     bench.all();
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
+    assert_eq!(bench.after(millis(20)).of(&KINDS), ["plan-dispatch in 20: c/n.c<1015000 e/n.e<1015000"]);
     bench.answer_with("plan-dispatch", vec![DispatchReply::Exists, DispatchReply::Full]);
     assert_eq!(bench.of(&KINDS), ["plan-find c"], "and the stop is under way");
     found(&mut bench, &[Some(JobState::Running)]);
@@ -365,8 +357,7 @@ fn a_planner_ends_no_schedule_while_a_job_is_not_as_wanted() {
     dispatched(&mut bench, &DispatchReply::Full);
     let seen = bench.of(&KINDS);
     assert!(matches!(&seen[..], [failed] if failed.starts_with("! plan-failed p ")), "{seen:?}");
-    bench.advance(secs(11));
-    assert_eq!(bench.of(&["tick", "sched"]), ["tick s:p/5 2 in 20"]);
+    assert_eq!(bench.after(secs(11)).of(&["tick", "sched"]), ["tick s:p/5 2 in 20"]);
     ticked(&mut bench, true, ScheduleEntry { ticks: 2, next: NOW + 20_000, ..held(20, 1) });
     let last = Wanted { errors: vec!["no key".into()], ends: true, ..Wanted::default() };
     planned(&mut bench, 2, Planned::Made(last));
@@ -382,11 +373,9 @@ fn a_wanted_job_starts_once_its_stopping_key_is_free() {
     assert_eq!(bench.of(&KINDS), ["plan-find a"]);
     found(&mut bench, &[Some(JobState::Stopping)]);
     assert_eq!(bench.of(&KINDS), [""; 0]);
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["plan-find"]), ["plan-find a"]);
+    assert_eq!(bench.after(millis(100)).of(&["plan-find"]), ["plan-find a"]);
     bench.fail("plan-find");
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["plan-find"]), ["plan-find a"]);
+    assert_eq!(bench.after(millis(100)).of(&["plan-find"]), ["plan-find a"]);
     found(&mut bench, &[None]);
     assert_eq!(bench.of(&["plan-dispatch"]).len(), 1);
     dispatched(&mut bench, &DispatchReply::Accepted);
@@ -467,8 +456,7 @@ fn a_start_that_comes_late_is_sent_again_after_a_pause() {
     bench.all();
     dispatched(&mut bench, &DispatchReply::Late);
     assert_eq!(bench.of(&["plan-dispatch"]), [""; 0]);
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&["plan-dispatch"]), ["plan-dispatch in 20: a/n.a<1015020"]);
+    assert_eq!(bench.after(millis(20)).of(&["plan-dispatch"]), ["plan-dispatch in 20: a/n.a<1015020"]);
 }
 
 #[test]
@@ -501,8 +489,7 @@ fn a_slow_planner_is_aborted_and_renews_no_turn_until_its_end() {
     let seen = bench.of(&["!", "ABORT-PLAN"]);
     assert_eq!(seen, ["! plan-failed p 'the plan took longer than 30s'", "ABORT-PLAN 1"]);
     bench.all();
-    bench.advance(secs(30));
-    assert_eq!(bench.of(&KINDS), [""; 0], "it is stuck, and does not hold the turn");
+    assert_eq!(bench.after(secs(30)).of(&KINDS), [""; 0], "it is stuck, and does not hold the turn");
     planned(&mut bench, 1, Planned::Aborted);
     bench.advance(secs(3));
     assert!(bench.of(&["term", "tick"]).contains(&"tick s:p/5 2 in 20".to_owned()));
@@ -536,14 +523,12 @@ fn a_running_schedule_outlives_a_floor_that_is_set_back() {
     assert!(replies.len() == 2 && replies.iter().all(|reply| reply.contains("TooOld")), "{replies:?}");
     let answer = Ok(bench.renewal());
     bench.step([Input::Renewed { incarnation: Incarnation(2), workers: vec![], answer }]);
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["sched"]), ["sched s:p create 10s first 0ms"], "it goes on");
+    assert_eq!(bench.after(millis(100)).of(&["sched"]), ["sched s:p create 10s first 0ms"], "it goes on");
 }
 
 #[test]
 fn a_new_schedule_below_the_floor_is_refused_at_once() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     bench.all();
     bench.fail_with("sched", StoreError::Refused(Refusal::Level(TooOld { floor: 2, level: 1 })));
     let seen = bench.of(&["reply", "ended"]);
@@ -569,8 +554,8 @@ fn a_schedule_below_the_floor_leaves_after_its_grace() {
 fn a_closing_node_first_leaves_its_turns_and_tells_others() {
     let mut bench = planning(ScheduleKind::Plan);
     bench.change_members(|members| {
-        members.insert(WorkerId(9), super::bench::up(0));
-        let other = crate::model::member::Member { node: node("other"), ..super::bench::up(1) };
+        members.insert(WorkerId(9), up(0));
+        let other = crate::model::member::Member { node: node("other"), ..up(1) };
         members.insert(WorkerId(10), other);
     });
     bench.all();
@@ -588,47 +573,39 @@ fn a_stuck_planner_delays_the_leaving_for_a_bounded_time() {
     let mut bench = planning(ScheduleKind::Plan);
     bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
     assert_eq!(bench.of(&KINDS), ["ABORT-PLAN 1"]);
-    bench.advance(millis(1_999));
-    assert_eq!(bench.of(&KINDS), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&KINDS), ["term leave s:p/5"]);
+    assert_eq!(bench.after(millis(1_999)).of(&KINDS), [""; 0]);
+    assert_eq!(bench.after(millis(1)).of(&KINDS), ["term leave s:p/5"]);
 }
 
 #[test]
 fn a_schedule_that_may_hold_the_turn_leaves_it() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     made(&mut bench, entry());
     bench.fail("term");
     bench.all();
     bench.command(|reply| Command::LeaveSchedule { reply, local: LOCAL });
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["term", "ended"]), ["term leave s:p/5"]);
+    assert_eq!(bench.after(millis(100)).of(&["term", "ended"]), ["term leave s:p/5"]);
     term(&mut bench, TermReply::Other(entry()));
     assert_eq!(bench.of(&["term", "ended"]), ["ended 1"]);
 }
 
 #[test]
 fn an_answer_that_was_overtaken_changes_nothing() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Ticker);
+    let mut bench = adding(ScheduleKind::Ticker);
     made(&mut bench, entry());
     let first = ScheduleEntry { next: NOW + 1_000, ..held(20, 1) };
     term(&mut bench, TermReply::Held(first.clone()));
     bench.advance(secs(1));
     ticked(&mut bench, true, ScheduleEntry { ticks: 1, next: NOW + 10_000, ..held(20, 1) });
     bench.all();
-    bench.advance(secs(2));
-    assert_eq!(bench.of(&["term", "tick"]), ["term take t:p/5"]);
+    assert_eq!(bench.after(secs(2)).of(&["term", "tick"]), ["term take t:p/5"]);
     term(&mut bench, TermReply::Held(ScheduleEntry { seq: 2, ..first }));
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["tick"]), [""; 0]);
+    assert_eq!(bench.after(secs(1)).of(&["tick"]), [""; 0]);
 }
 
 #[test]
 fn an_entry_that_cannot_be_read_is_reported_once() {
-    let mut bench = Bench::attached();
-    add(&mut bench, ScheduleKind::Plan);
+    let mut bench = adding(ScheduleKind::Plan);
     made(&mut bench, entry());
     bench.all();
     let mut seen = Vec::new();
@@ -736,8 +713,7 @@ fn a_plan_replaces_what_has_changed_since_it_saw_it_kept() {
     replaced(&mut bench, UpdateReply::Owner(Some(WorkerId(4))));
     assert_eq!(bench.of(&["plan-update"]), ["plan-update in 20: k/n.k#0 owner=4"]);
     bench.fail("plan-update");
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&["plan-update"]), ["plan-update in 20: k/n.k#0 owner=4"]);
+    assert_eq!(bench.after(millis(20)).of(&["plan-update"]), ["plan-update in 20: k/n.k#0 owner=4"]);
     replaced(&mut bench, UpdateReply::Equal(0));
     for (number, payload, generation, then) in [
         (2, &b"one"[..], 0, None),

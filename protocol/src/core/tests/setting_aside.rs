@@ -33,21 +33,18 @@ fn carried_out(bench: &mut Bench, kind: &str, succeed: impl Fn(&mut Bench)) -> V
 /// The job is tried alone after its pause, without a report, and no other work is left.
 fn is_tried_alone(bench: &mut Bench, kind: &str, line: &str, succeed: impl Fn(&mut Bench)) {
     for pause in [1, 2, 4] {
-        bench.advance(secs(pause));
-        assert_eq!(bench.of(&["!", kind]), [line], "after {pause} s");
+        assert_eq!(bench.after(secs(pause)).of(&["!", kind]), [line], "after {pause} s");
         bench.fail_with(kind, damaged());
     }
     bench.advance(secs(8));
     succeed(bench);
     assert_eq!(bench.of(&["!", kind]), [line]);
-    bench.advance(secs(20));
-    assert_eq!(bench.of(&["!", kind]), [""; 0]);
+    assert_eq!(bench.after(secs(20)).of(&["!", kind]), [""; 0]);
 }
 
 #[test]
 fn a_release_that_fails_holds_up_no_other() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["a", "b", "bad", "c", "d"]);
+    let mut bench = Bench::that_runs(3, &["a", "b", "bad", "c", "d"]);
     bench.all();
     for name in ["a", "b", "bad", "c", "d"] {
         bench.handler(1, name, 3, HandlerEvent::Ended(Ok(())));

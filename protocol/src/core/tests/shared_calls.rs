@@ -1,7 +1,8 @@
 //! The calls that the workers of a node share.
 
-use super::bench::{Bench, millis, secs};
+use super::bench::{Bench, granted_as, millis, secs};
 use super::fencing::gone;
+use super::granting::submitted;
 use crate::core::call::Call;
 use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::WorkerId;
@@ -50,8 +51,7 @@ fn a_worker_cut_off_by_a_full_reply_goes_first_next_time() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     bench.assign(1, 6, 7, &["large"]);
-    bench.assign(2, 5, 8, &["small"]);
-    bench.begun();
+    bench.begin(2, 5, 8, &["small"]);
     bench.all();
     bench.assign(1, 7, 9, &["larger"]);
     bench.begins_answered(|of| {
@@ -63,10 +63,8 @@ fn a_worker_cut_off_by_a_full_reply_goes_first_next_time() {
 #[test]
 fn successes_that_arrive_during_a_note_are_the_next_note() {
     let mut bench = with_workers();
-    bench.assign(1, 5, 7, &["a", "c"]);
-    bench.begun();
-    bench.assign(2, 5, 8, &["b"]);
-    bench.begun();
+    bench.begin(1, 5, 7, &["a", "c"]);
+    bench.begin(2, 5, 8, &["b"]);
     bench.all();
     bench.handler(1, "a", 7, HandlerEvent::Started);
     assert_eq!(bench.of(&["started"]), ["started 1: a@7 tell=n"]);
@@ -82,8 +80,7 @@ fn a_worker_that_is_fenced_takes_no_other_with_it() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     bench.assign(1, 6, 7, &["a"]);
-    bench.assign(2, 5, 8, &["b"]);
-    bench.begun();
+    bench.begin(2, 5, 8, &["b"]);
     bench.all();
     bench.begins_answered(|of| if of.worker.0 == 1 { Err(Refusal::Fenced) } else { Ok(vec![]) });
     assert_eq!(bench.of(&["!", "fence"]), ["! fenced 1 with 1", "fence 1"]);
@@ -111,8 +108,7 @@ fn entries_that_are_done_with_take_room_too() {
     for entry in 0..BATCH_MAX as u64 {
         bench.assign(1, 6 + entry, 6, &[]);
     }
-    bench.assign(2, 5, 7, &["a"]);
-    bench.begun();
+    bench.begin(2, 5, 7, &["a"]);
     assert_eq!(begins(&mut bench), [(1, 0)]);
     assert_eq!(begins(&mut bench), [(2, 1)]);
 }
@@ -120,10 +116,8 @@ fn entries_that_are_done_with_take_room_too() {
 #[test]
 fn notes_begin_with_another_worker_each_time() {
     let mut bench = with_workers();
-    bench.assign(1, 5, 6, &["a", "b", "c"]);
-    bench.begun();
-    bench.assign(2, 5, 7, &["d", "e", "f"]);
-    bench.begun();
+    bench.begin(1, 5, 6, &["a", "b", "c"]);
+    bench.begin(2, 5, 7, &["d", "e", "f"]);
     bench.all();
     let mut notes = Vec::new();
     bench.handler(1, "a", 6, HandlerEvent::Started);
@@ -143,8 +137,7 @@ fn a_worker_that_always_has_a_batch_leaves_room_for_others() {
     for (entry, letter) in [(6, "a"), (7, "b"), (8, "c")] {
         assign(&mut bench, 1, entry, entry, &names(letter, BATCH_MAX));
     }
-    bench.assign(2, 5, 9, &["d"]);
-    bench.begun();
+    bench.begin(2, 5, 9, &["d"]);
     assert_eq!(begins(&mut bench), [(1, BATCH_MAX)]);
     assert_eq!(begins(&mut bench), [(2, 1), (1, BATCH_MAX - 1)]);
     assert_eq!(begins(&mut bench), [(1, BATCH_MAX)]);
@@ -155,12 +148,10 @@ fn a_call_that_was_not_answered_goes_again_for_all_of_them() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     bench.assign(1, 6, 7, &["a"]);
-    bench.assign(2, 5, 8, &["b"]);
-    bench.begun();
+    bench.begin(2, 5, 8, &["b"]);
     bench.all();
     bench.fail("begin");
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&["begin"]), ["begin 2: b@8; done 5; 1: a@7; done 6"]);
+    assert_eq!(bench.after(millis(20)).of(&["begin"]), ["begin 2: b@8; done 5; 1: a@7; done 6"]);
 }
 
 #[test]
@@ -198,25 +189,21 @@ fn an_unanswered_call_goes_again_without_gone_workers() {
     let mut bench = with_workers();
     bench.assign(1, 5, 6, &["first"]);
     bench.assign(1, 6, 7, &["a"]);
-    bench.assign(2, 5, 8, &["b"]);
-    bench.begun();
+    bench.begin(2, 5, 8, &["b"]);
     assert_eq!(bench.of(&["begin"]).last().map(String::as_str), Some("begin 1: a@7; done 6; 2: b@8; done 5"));
     bench.step([Input::LeaseLost(WorkerId(1))]);
     bench.handler(1, "first", 6, HandlerEvent::Aborted);
     gone(&mut bench);
     bench.seat(3, 0);
     bench.fail("begin");
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&["begin"]), ["begin 2: b@8; done 5"]);
+    assert_eq!(bench.after(millis(20)).of(&["begin"]), ["begin 2: b@8; done 5"]);
 }
 
 /// Jobs `a` and `b` have started, each on its worker; the notes of their starts have no answer.
 fn with_notes_to_send_again() -> Bench {
     let mut bench = with_workers();
-    bench.assign(1, 5, 7, &["a"]);
-    bench.begun();
-    bench.assign(2, 5, 8, &["b"]);
-    bench.begun();
+    bench.begin(1, 5, 7, &["a"]);
+    bench.begin(2, 5, 8, &["b"]);
     bench.lost(2);
     bench.handler(1, "a", 7, HandlerEvent::Started);
     bench.handler(2, "b", 8, HandlerEvent::Started);
@@ -248,4 +235,19 @@ fn each_worker_hears_of_its_own_starts() {
     bench.advance(secs(1));
     let again = bench.of(&["started"]);
     assert_eq!((sent.len(), again), (1, vec!["started 1: a@7 tell=n".to_owned()]), "{sent:?}");
+}
+
+#[test]
+fn notes_of_starts_that_can_wait_go_with_those_of_others() {
+    let mut bench = with_workers();
+    for (worker, entry, token, name) in [(1, 5, 7, "a"), (2, 6, 8, "b")] {
+        bench.event(worker, entry, granted_as(1, token, &[name], submitted));
+        bench.handler(worker, name, token, HandlerEvent::Started);
+        bench.all();
+        bench.advance(millis(10));
+    }
+    let both = "started 1: a@7 tell=n; done 5; 2: b@8 tell=n; done 6";
+    assert_eq!(bench.seen(), [both], "the note of the second worker has waited for 10 ms");
+    bench.started_noted();
+    assert_eq!((bench.after(secs(1)).seen(), bench.in_flight()), (vec![], vec![]));
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::bench::{Bench, config, id, key, millis, present, secs, server};
+use super::bench::{Bench, config, id, millis, present, secs, server};
 use super::fencing::gone;
 use super::leaving::drained;
 use crate::core::ctx::Config;
@@ -10,7 +10,6 @@ use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::model::id::{DispatchId, Incarnation};
 use crate::model::record::Begun;
 use crate::model::settings::ShutdownFlag;
-use crate::model::ticket::Ticket;
 use crate::step::{
     Bootstrapped, DispatchReply, Lookup, Outcome, PoolState, Reaped, Refusal, ShutdownMode, StoreError,
 };
@@ -45,24 +44,21 @@ pub(super) fn hear_of_stopping(bench: &mut Bench) {
 
 #[test]
 fn a_shutdown_closes_stops_purges_leaves_and_cleans_up() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     shut_down(&mut bench, ShutdownMode::Closing(secs(10)), 60);
     assert_eq!(bench.seen(), ["shutdown Closing(10s)"]);
     flagged(&mut bench, closing());
     assert_eq!(bench.seen(), ["shutdown Advance"]);
     flagged(&mut bench, closing());
     assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(20));
-    assert_eq!(bench.seen(), ["shutdown Advance"], "until it is stopping");
+    assert_eq!(bench.after(millis(20)).seen(), ["shutdown Advance"], "until it is stopping");
     flagged(&mut bench, stopping());
     assert_eq!(bench.seen(), ["STOP k@3 Shutdown", "purge"]);
     purged(&mut bench, vec![(id("m.1"), "shutdown".into())]);
     assert_eq!(bench.seen(), ["tell m.1=shutdown", "purge"], "until nothing is left");
     bench.answer_with("tell", ());
     purged(&mut bench, vec![]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), [""; 0], "k runs");
+    assert_eq!(bench.after(secs(1)).seen(), [""; 0], "k runs");
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: k@3 d result='shutdown'"]);
     bench.released();
@@ -73,8 +69,7 @@ fn a_shutdown_closes_stops_purges_leaves_and_cleans_up() {
     let reaped = Reaped { done: true, count: 0, outcomes: vec![] };
     bench.answer_with("reap", reaped);
     bench.fail_with("cleanup", StoreError::Refused(Refusal::Members(1)));
-    bench.advance(millis(20));
-    assert_eq!(bench.seen(), ["purge"], "members are left: it goes round again");
+    assert_eq!(bench.after(millis(20)).seen(), ["purge"], "members are left: it goes round again");
     purged(&mut bench, vec![]);
     assert_eq!(bench.seen(), ["cleanup"]);
     bench.answer_with("cleanup", 2_u64);
@@ -89,8 +84,7 @@ fn a_closing_pool_begins_accepted_jobs_and_admits_no_worker() {
     shut_down(&mut bench, ShutdownMode::Closing(secs(10)), 60);
     flagged(&mut bench, closing());
     bench.all();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    bench.begin(1, 5, 7, &["k"]);
     assert_eq!(bench.seen(), ["begin 1: k@7; done 5", "RUN k@7"]);
     let local = LocalWorker(2);
     bench.command(|reply| Command::AddWorker { reply, local, meta: String::new(), capacity: None });
@@ -99,22 +93,19 @@ fn a_closing_pool_begins_accepted_jobs_and_admits_no_worker() {
 
 #[test]
 fn a_node_that_hears_of_it_does_its_part() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     hear_of_stopping(&mut bench);
     assert_eq!(bench.seen(), ["STOP k@3 Shutdown", "purge"]);
     assert!(!bench.is_calling("route"));
     bench.stored.fields.insert("shutdown".into(), "C|9|m".into());
     bench.maps(1);
     purged(&mut bench, vec![]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), [""; 0], "stopping is never taken back");
+    assert_eq!(bench.after(secs(1)).seen(), [""; 0], "stopping is never taken back");
 }
 
 #[test]
 fn jobs_that_were_being_begun_end_where_they_are() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.stop_event(1, 6, Some("m"), &[("k", 7)]);
     bench.assign(1, 7, 8, &["j"]);
     bench.all();
@@ -131,10 +122,8 @@ fn jobs_that_were_being_begun_end_where_they_are() {
 
 #[test]
 fn a_shutdown_waits_for_no_rate_of_starts() {
-    let mut bench = Bench::attached_with(Config { starts_per_second: NonZeroU32::new(1), ..config() });
-    bench.worker(1);
-    bench.assign(1, 5, 7, &["a", "b", "c"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(Config { starts_per_second: NonZeroU32::new(1), ..config() });
+    bench.begin(1, 5, 7, &["a", "b", "c"]);
     assert_eq!(bench.of(&["RUN"]), ["RUN a@7"]);
     hear_of_stopping(&mut bench);
     assert_eq!(bench.of(&["RUN"]), ["RUN b@7", "RUN c@7"]);
@@ -142,10 +131,8 @@ fn a_shutdown_waits_for_no_rate_of_starts() {
 
 #[test]
 fn a_job_that_has_begun_is_started_and_then_stopped() {
-    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
-    bench.worker(1);
-    bench.assign(1, 5, 7, &["waits-a", "waits-b"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(Config { start_permits: 1, ..config() });
+    bench.begin(1, 5, 7, &["waits-a", "waits-b"]);
     bench.assign(1, 6, 8, &["in-flight", "ran-before"]);
     bench.all();
     hear_of_stopping(&mut bench);
@@ -162,8 +149,7 @@ fn a_job_that_has_begun_is_started_and_then_stopped() {
     assert_eq!(bench.of(&["RUN", "release"]), ["release 1: ran-before@8 b tell=n"]);
     assert_eq!(started(&mut bench, "waits-b", 7), ["STOP waits-b@7 Shutdown", "RUN in-flight@8"]);
     assert_eq!(started(&mut bench, "in-flight", 8), ["STOP in-flight@8 Shutdown"]);
-    bench.handler(1, "in-flight", 8, HandlerEvent::Stopped(Ok(())));
-    bench.released();
+    bench.leaves(1, "in-flight", 8, HandlerEvent::Stopped(Ok(())));
     assert_eq!(
         bench.of(&["release"]),
         ["release 1: in-flight@8 d tell=n result='ok'"],
@@ -173,8 +159,7 @@ fn a_job_that_has_begun_is_started_and_then_stopped() {
 
 #[test]
 fn a_drain_under_way_becomes_an_end() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     bench.close(secs(60));
     drained(&mut bench);
     hear_of_stopping(&mut bench);
@@ -185,8 +170,7 @@ fn a_drain_under_way_becomes_an_end() {
 
 #[test]
 fn callers_of_open_dispatches_get_shutting_down() {
-    let mut bench = Bench::attached();
-    bench.submit("a", "n.1", true, secs(60));
+    let mut bench = Bench::that_submits("a", "n.1", secs(60));
     bench.answer_each("dispatch", DispatchReply::Accepted);
     hear_of_stopping(&mut bench);
     bench.all();
@@ -198,9 +182,7 @@ fn callers_of_open_dispatches_get_shutting_down() {
 #[test]
 fn a_dropped_dispatch_without_its_outcome_gets_shutting_down() {
     let mut bench = Bench::attached();
-    let ticket = Ticket { key: key("k"), id: id("m.1") };
-    let deadline = bench.now + secs(60);
-    bench.command(|reply| Command::Wait { reply, ticket, deadline });
+    bench.wait("k", "m.1", secs(60));
     hear_of_stopping(&mut bench);
     bench.all();
     let found = Lookup { ended: true, ..Lookup::default() };
@@ -210,13 +192,11 @@ fn a_dropped_dispatch_without_its_outcome_gets_shutting_down() {
 
 #[test]
 fn a_shutdown_past_its_deadline_names_the_members_that_are_left() {
-    let mut bench = Bench::with_worker();
-    bench.running(3, &["k"]);
+    let mut bench = Bench::that_runs(3, &["k"]);
     shut_down(&mut bench, ShutdownMode::DropQueued, 1);
     flagged(&mut bench, stopping());
     bench.all();
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["reply"]), ["reply 2 shut-down ok dropped=0 left=1"]);
+    assert_eq!(bench.after(secs(1)).of(&["reply"]), ["reply 2 shut-down ok dropped=0 left=1"]);
 }
 
 #[test]
@@ -245,8 +225,7 @@ fn a_node_in_a_cleaned_up_pool_ends_after_its_handlers() {
     bench.fail_with("take", StoreError::Refused(Refusal::Closed));
     bench.survey(PoolState::Closed { incarnation: Incarnation(1) });
     bench.all();
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), [""; 0], "k runs");
+    assert_eq!(bench.after(secs(1)).seen(), [""; 0], "k runs");
     bench.handler(1, "k", 3, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["drop 1", "seated 1", "forget-node"]);
 }
@@ -264,8 +243,7 @@ fn the_flag_of_a_former_pool_is_not_that_of_the_new_one() {
     bench.answer_with("bootstrap", Bootstrapped { incarnation: Incarnation(2), created: true });
     bench.all();
     flagged(&mut bench, stopping());
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["shutdown", "purge"]), [""; 0]);
+    assert_eq!(bench.after(secs(1)).of(&["shutdown", "purge"]), [""; 0]);
 }
 
 /// The effects of a node that has seen the flag in incarnation 1 and meets incarnation 3. `closed`: the last
@@ -305,6 +283,5 @@ fn a_flag_set_in_the_incarnation_before_is_set_in_this_one() {
     bench.all();
     bench.lost(2);
     flagged(&mut bench, stopping());
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["shutdown", "purge"]), ["shutdown DropQueued"]);
+    assert_eq!(bench.after(secs(1)).of(&["shutdown", "purge"]), ["shutdown DropQueued"]);
 }

@@ -14,8 +14,7 @@ fn timed(policy: RestartPolicy) -> Bytes {
 
 /// A job with a progress timeout of 30 s that runs on worker 1.
 fn running(policy: RestartPolicy) -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.begun_as(&timed(policy), false, |record| record.attempts = 3);
     bench.handler(1, "k", 7, HandlerEvent::Started);
     bench.started_noted();
@@ -27,8 +26,7 @@ fn running(policy: RestartPolicy) -> Bench {
 fn stalled(policy: RestartPolicy) -> Bench {
     let mut bench = running(policy);
     let started = bench.now;
-    bench.advance(secs(30));
-    bench.all();
+    bench.after(secs(30)).all();
     bench.handler(1, "k", 7, HandlerEvent::Progressed(started));
     assert_eq!(bench.seen(), ["STOP k@7 Stalled"]);
     bench
@@ -37,16 +35,12 @@ fn stalled(policy: RestartPolicy) -> Bench {
 #[test]
 fn a_job_that_makes_progress_runs_on() {
     let mut bench = running(RestartPolicy::Never);
-    bench.advance(millis(29_999));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["LOOK k@7"]);
+    assert_eq!(bench.after(millis(29_999)).seen(), [""; 0]);
+    assert_eq!(bench.after(millis(1)).seen(), ["LOOK k@7"]);
     let progressed = bench.now - secs(10);
     bench.handler(1, "k", 7, HandlerEvent::Progressed(progressed));
-    bench.advance(millis(19_999));
-    assert_eq!(bench.seen(), [""; 0], "its time counts from its progress");
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["LOOK k@7"]);
+    assert_eq!(bench.after(millis(19_999)).seen(), [""; 0], "its time counts from its progress");
+    assert_eq!(bench.after(millis(1)).seen(), ["LOOK k@7"]);
 }
 
 #[test]
@@ -56,10 +50,8 @@ fn a_process_that_stood_still_leaves_its_jobs_time() {
         bench.now = bench.now + secs(30) + stood;
         bench.step([Input::Woke]);
         assert!(!bench.all().contains(&"LOOK k@7".to_owned()), "{stood:?}");
-        bench.advance(more.saturating_sub(millis(1)));
-        assert_eq!(bench.of(&["LOOK"]), [""; 0], "{stood:?}");
-        bench.advance(millis(1));
-        assert_eq!(bench.of(&["LOOK"]), ["LOOK k@7"], "{stood:?}");
+        assert_eq!(bench.after(more.saturating_sub(millis(1))).of(&["LOOK"]), [""; 0], "{stood:?}");
+        assert_eq!(bench.after(millis(1)).of(&["LOOK"]), ["LOOK k@7"], "{stood:?}");
     }
 }
 
@@ -77,10 +69,8 @@ fn a_job_without_progress_is_tried_again_whatever_its_policy() {
 #[test]
 fn a_hung_handler_is_aborted_after_a_stop_s_time() {
     let mut bench = stalled(RestartPolicy::Never);
-    bench.advance(millis(19_999));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(millis(19_999)).seen(), [""; 0]);
+    assert_eq!(bench.after(millis(1)).seen(), ["ABORT k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 q in=4s result='no progress for 30 s'"]);
 }
@@ -95,10 +85,8 @@ fn a_handler_that_panics_as_it_stalls_is_tried_again() {
 #[test]
 fn a_hung_handler_that_cannot_be_aborted_keeps_its_key() {
     let mut bench = stalled(RestartPolicy::Never);
-    bench.advance(secs(25));
-    assert_eq!(bench.seen(), ["ABORT k@7", "! stuck k@7", "drain 1"]);
-    bench.advance(secs(1_000));
-    assert_eq!(bench.seen(), [""; 0], "it may still run");
+    assert_eq!(bench.after(secs(25)).seen(), ["ABORT k@7", "! stuck k@7", "drain 1"]);
+    assert_eq!(bench.after(secs(1_000)).seen(), [""; 0], "it may still run");
 }
 
 #[test]
@@ -113,8 +101,7 @@ fn a_stop_of_a_hung_job_ends_it_for_good() {
 fn a_job_that_ends_meanwhile_is_not_told_to_end() {
     let mut bench = running(RestartPolicy::Never);
     let started = bench.now;
-    bench.advance(secs(30));
-    bench.all();
+    bench.after(secs(30)).all();
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.handler(1, "k", 7, HandlerEvent::Progressed(started));
     assert_eq!(bench.seen(), ["STOP k@7 Stopped"]);
@@ -122,8 +109,6 @@ fn a_job_that_ends_meanwhile_is_not_told_to_end() {
 
 #[test]
 fn a_job_without_a_progress_timeout_is_not_looked_at() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
-    bench.advance(secs(200_000));
-    assert_eq!(bench.of(&["LOOK"]), [""; 0]);
+    let mut bench = Bench::that_runs(7, &["k"]);
+    assert_eq!(bench.after(secs(200_000)).of(&["LOOK"]), [""; 0]);
 }

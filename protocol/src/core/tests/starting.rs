@@ -14,9 +14,7 @@ use NotifyOrStartReply::{
 /// A notification for k, with its job, from a node that knows worker 9.
 pub(super) fn starting(patience: u64) -> Bench {
     let mut bench = Bench::attached();
-    bench.change_members(|members| {
-        members.insert(WorkerId(9), up(0));
-    });
+    bench.set_member(9, up(0));
     start(&mut bench, patience);
     bench
 }
@@ -24,7 +22,15 @@ pub(super) fn starting(patience: u64) -> Bench {
 fn start(bench: &mut Bench, patience: u64) {
     let deadline = bench.now + secs(patience);
     let (id, payload) = (id("n.s"), Bytes::new());
-    let item = DispatchItem { key: key("k"), id, not_after: 0, hash: String::new(), payload, worker: None };
+    let item = DispatchItem {
+        key: key("k"),
+        id,
+        not_after: 0,
+        hash: String::new(),
+        payload,
+        worker: None,
+        awaited: true,
+    };
     let start = Some(Box::new(item));
     bench.command(|reply| Command::Notify { reply, key: key("k"), body: "x".into(), start, deadline });
 }
@@ -68,11 +74,9 @@ fn a_start_waits_for_a_job_that_stops_and_for_a_recovery() {
         bench.all();
         answered(&mut bench, answer);
         assert_eq!(bench.seen(), [""; 0]);
-        bench.advance(millis(100));
-        assert_eq!(bench.of(&["notify-or-start"]).len(), 1);
+        assert_eq!(bench.after(millis(100)).of(&["notify-or-start"]).len(), 1);
     }
-    bench.advance(secs(10));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 late"]);
+    assert_eq!(bench.after(secs(10)).of(&["reply"]), ["reply 1 late"]);
 }
 
 #[test]
@@ -80,8 +84,7 @@ fn a_start_without_an_answer_goes_again_under_its_id() {
     let mut bench = starting(10);
     let first = bench.of(&["notify-or-start"]);
     bench.fail("notify-or-start");
-    bench.advance(millis(20));
-    assert_eq!(bench.of(&["notify-or-start"]), first, "with the time of the first sending");
+    assert_eq!(bench.after(millis(20)).of(&["notify-or-start"]), first, "with the time of the first sending");
     answered(&mut bench, Ended);
     assert_eq!(bench.seen(), ["reply 1 notified ok"], "the first sending was carried out");
 }
@@ -91,8 +94,7 @@ fn a_start_in_doubt_is_not_accepted_after_its_time() {
     let mut bench = starting(600);
     bench.all();
     bench.fail("notify-or-start");
-    bench.advance(millis(20));
-    bench.all();
+    bench.after(millis(20)).all();
     answered(&mut bench, Late);
     assert_eq!(bench.of(&["reply"]), ["reply 1 late"]);
 }
@@ -102,8 +104,7 @@ fn a_start_late_by_the_servers_clock_gets_a_new_time() {
     let mut bench = starting(10);
     bench
         .fail_with("notify-or-start", StoreError::Refused(Refusal::StaleRing(crate::model::id::Revision(1))));
-    bench.advance(millis(20));
-    bench.all();
+    bench.after(millis(20)).all();
     answered(&mut bench, Late);
     assert_eq!(bench.all(), ["time"], "nothing of it can have been accepted");
     bench.answer_with("time", 5_000_000_u64);

@@ -58,8 +58,7 @@ fn told(way: Way) -> Bench {
 
 /// The record of k, at the next look.
 fn later(bench: &mut Bench, record: Option<Record>) -> Vec<String> {
-    bench.advance(millis(60));
-    assert_eq!(bench.seen(), ["find k"]);
+    assert_eq!(bench.after(millis(60)).seen(), ["find k"]);
     found(bench, record);
     bench.seen()
 }
@@ -174,8 +173,7 @@ fn a_steer_whose_answer_was_lost_is_made_again_as_it_was() {
     bench.all();
     bench.fail("steer");
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["steer k/n.k@7+50 n"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["steer k/n.k@7+50 n"]);
     steered(&mut bench, SteerReply::Changed);
     bench.all();
     assert_eq!(later(&mut bench, Some(seen(JobState::Running, 8))), ["reply 1 steered ok"], "it was done");
@@ -187,8 +185,7 @@ fn a_pool_that_recovers_is_asked_again_and_no_other_one() {
     bench.all();
     steered(&mut bench, SteerReply::Recovering);
     bench.all();
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["find k"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["find k"]);
     found(&mut bench, Some(seen(JobState::Queued, 7)));
     bench.all();
     bench.fail_with("steer", StoreError::Refused(Refusal::ShuttingDown));
@@ -198,8 +195,7 @@ fn a_pool_that_recovers_is_asked_again_and_no_other_one() {
 #[test]
 fn a_steer_ends_at_its_deadline() {
     let mut bench = told(Way::Park);
-    bench.advance(secs(31));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 late"]);
+    assert_eq!(bench.after(secs(31)).of(&["reply"]), ["reply 1 late"]);
 }
 
 pub(super) fn event(bench: &mut Bench, number: u64, token: u64, way: Way) {
@@ -221,8 +217,7 @@ fn a_running_job_leaves_in_the_way_that_is_wanted() {
         (Way::Pause, "Paused", "release 1: k@7 p result='bad feed'"),
     ];
     for (way, why, release) in ways {
-        let mut bench = Bench::with_worker();
-        bench.running(7, &["k"]);
+        let mut bench = Bench::that_runs(7, &["k"]);
         event(&mut bench, 9, 6, way);
         assert_eq!(bench.of(&["STOP"]), [""; 0], "another token");
         event(&mut bench, 10, 7, way);
@@ -236,16 +231,12 @@ fn a_running_job_leaves_in_the_way_that_is_wanted() {
 #[test]
 fn a_start_is_cancelled_by_a_park_and_not_by_a_bounce() {
     for (way, acts) in [(Way::Park, vec!["CANCEL k@7"]), (Way::Elsewhere, vec![])] {
-        let mut bench = Bench::with_worker();
-        bench.assign(1, 5, 7, &["k"]);
-        bench.begun();
+        let mut bench = Bench::that_starts(5, 7, &["k"]);
         bench.all();
         event(&mut bench, 9, 7, way);
         assert_eq!(bench.of(&["STOP", "CANCEL"]), acts);
     }
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.all();
     event(&mut bench, 9, 7, Way::Park);
     bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
@@ -265,10 +256,8 @@ fn a_job_that_waits_for_its_permit_leaves_at_once() {
         (Way::Pause, "release 1: k@7 p tell=n result='bad feed'"),
     ];
     for (way, release) in ways {
-        let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
-        bench.worker(1);
-        bench.assign(1, 5, 7, &["a", "k"]);
-        bench.begun();
+        let mut bench = Bench::with_worker_as(Config { start_permits: 1, ..config() });
+        bench.begin(1, 5, 7, &["a", "k"]);
         bench.all();
         event(&mut bench, 9, 7, way);
         assert_eq!(released(&mut bench), release);
@@ -277,8 +266,7 @@ fn a_job_that_waits_for_its_permit_leaves_at_once() {
 
 #[test]
 fn a_job_that_ends_by_itself_is_gone_though_it_was_to_be_parked() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, Way::Park);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
@@ -287,16 +275,14 @@ fn a_job_that_ends_by_itself_is_gone_though_it_was_to_be_parked() {
 
 #[test]
 fn the_stronger_word_counts() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, Way::Elsewhere);
     event(&mut bench, 10, 7, Way::Park);
     event(&mut bench, 11, 7, Way::Home);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(released(&mut bench), "release 1: k@7 p result='bad feed'");
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, Way::Park);
     bench.stop_event(1, 10, Some("m"), &[("k", 7)]);
     bench.all();
@@ -338,15 +324,13 @@ fn a_pause_follows_a_job_that_moves() {
 
 #[test]
 fn a_pause_is_more_than_a_park_and_than_what_the_handler_says() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, Way::Park);
     event(&mut bench, 10, 7, Way::Pause);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(released(&mut bench), "release 1: k@7 p result='bad feed'");
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, Way::Pause);
     bench.all();
     bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
@@ -417,8 +401,7 @@ fn a_pause_is_not_done_by_the_end_of_a_shorter_one() {
 #[test]
 fn of_two_pauses_of_a_run_the_longer_one_counts() {
     for texts in [["a|50|x", "b||y"], ["b||y", "a|50|x"], ["a|50|x", "b|60|y"]] {
-        let mut bench = Bench::with_worker();
-        bench.running(7, &["k"]);
+        let mut bench = Bench::that_runs(7, &["k"]);
         for (at, text) in (9..).zip(texts) {
             let jobs = vec![(key("k"), Token(7), Way::Pause, text.to_owned())];
             bench.event(1, at, WorkerEvent::Steer { jobs });

@@ -2,7 +2,6 @@
 
 use super::bench::{Bench, id, key, millis, secs, up};
 use crate::core::call::PAGE;
-use crate::core::input::{Command, LocalWorker};
 use crate::model::id::WorkerId;
 use crate::model::member::{Member, MemberState};
 use crate::step::{Seat, Swept};
@@ -22,8 +21,7 @@ fn sweeper() -> Bench {
 #[test]
 fn it_sweeps_about_once_a_second_and_claims_every_fourth_time() {
     let mut bench = sweeper();
-    bench.advance(millis(999));
-    assert_eq!(bench.of(&["sweep", "claim-pool"]), [""; 0]);
+    assert_eq!(bench.after(millis(999)).of(&["sweep", "claim-pool"]), [""; 0]);
     for round in 2..=7 {
         bench.advance(millis(1_100));
         let claims = if round == 4 { &["sweep", "claim-pool"][..] } else { &["sweep"] };
@@ -38,17 +36,14 @@ fn it_sleeps_no_longer_than_until_the_next_job_is_due() {
     bench.advance(secs(2));
     swept(&mut bench, Swept { next_in: Some(millis(300)), ..Swept::default() });
     bench.all();
-    bench.advance(millis(299));
-    assert_eq!(bench.of(&["sweep"]), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+    assert_eq!(bench.after(millis(299)).of(&["sweep"]), [""; 0]);
+    assert_eq!(bench.after(millis(1)).of(&["sweep"]), ["sweep"]);
 }
 
 #[test]
 fn a_full_page_is_followed_by_the_next_at_once() {
     let mut bench = sweeper();
-    bench.advance(secs(2));
-    bench.all();
+    bench.after(secs(2)).all();
     swept(&mut bench, Swept { count: PAGE, ..Swept::default() });
     assert_eq!(bench.of(&["sweep"]), ["sweep"]);
     swept(&mut bench, Swept { forgets_more: true, ..Swept::default() });
@@ -61,12 +56,7 @@ fn a_full_page_is_followed_by_the_next_at_once() {
 fn a_standby_settles_after_a_second_while_no_worker_is_up() {
     for (first, after) in [(true, secs(1)), (false, secs(5))] {
         let mut bench = sweeper();
-        bench.command(|reply| Command::AddWorker {
-            reply,
-            local: LocalWorker(1),
-            meta: String::new(),
-            capacity: None,
-        });
+        bench.add_worker(1);
         bench.leases.insert(WorkerId(1), bench.now + secs(100));
         let member = Member { state: MemberState::Standby, slot: None, ..up(0) };
         let seat = Seat { worker: WorkerId(1), member, first };
@@ -82,12 +72,7 @@ fn a_standby_settles_after_a_second_while_no_worker_is_up() {
 #[test]
 fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
     let mut bench = sweeper();
-    bench.command(|reply| Command::AddWorker {
-        reply,
-        local: LocalWorker(1),
-        meta: String::new(),
-        capacity: None,
-    });
+    bench.add_worker(1);
     bench.leases.insert(WorkerId(1), bench.now + secs(100));
     let seat = Seat { worker: WorkerId(1), member: up(0), first: true };
     bench.answer_with("join", seat);
@@ -100,21 +85,17 @@ fn the_first_slot_of_the_pool_wakes_all_waiting_jobs() {
     }
     bench.fail("sweep");
     bench.all();
-    bench.advance(secs(2));
-    assert_eq!(bench.of(&["sweep"]), ["sweep kick"], "one without an answer begins anew");
+    assert_eq!(bench.after(secs(2)).of(&["sweep"]), ["sweep kick"], "one without an answer begins anew");
     swept(&mut bench, Swept { backlog: true, ..Swept::default() });
-    bench.advance(secs(2));
-    assert_eq!(bench.of(&["sweep"]), ["sweep kick"], "a full stream puts it off");
+    assert_eq!(bench.after(secs(2)).of(&["sweep"]), ["sweep kick"], "a full stream puts it off");
     swept(&mut bench, Swept::default());
-    bench.advance(secs(2));
-    assert_eq!(bench.of(&["sweep"]), ["sweep"]);
+    assert_eq!(bench.after(secs(2)).of(&["sweep"]), ["sweep"]);
 }
 
 #[test]
 fn the_findings_of_a_sweep_are_acted_upon() {
     let mut bench = sweeper();
-    bench.advance(secs(2));
-    bench.all();
+    bench.after(secs(2)).all();
     let found = Swept {
         stops: vec![(key("s"), id("m.1"), WorkerId(4))],
         outcomes: vec![(id("m.2"), "parked".into())],
@@ -134,6 +115,5 @@ fn outcomes_that_were_not_told_are_told_again_after_a_pause() {
     swept(&mut bench, Swept { outcomes: vec![(id("m.2"), "parked".into())], ..Swept::default() });
     bench.all();
     bench.fail("tell");
-    bench.advance(millis(100));
-    assert_eq!(bench.seen(), ["! trouble", "tell m.2=parked"]);
+    assert_eq!(bench.after(millis(100)).seen(), ["! trouble", "tell m.2=parked"]);
 }

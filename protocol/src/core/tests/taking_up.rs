@@ -7,10 +7,8 @@ use crate::model::id::WorkerId;
 
 /// A worker that runs a job under token 7 and has begun it again under token 9.
 fn given_anew() -> Bench {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
-    bench.assign(1, 9, 9, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_runs(7, &["k"]);
+    bench.begin(1, 9, 9, &["k"]);
     bench
 }
 
@@ -18,8 +16,7 @@ fn given_anew() -> Bench {
 fn a_newer_token_ends_the_former_run_and_starts_when_it_has() {
     let mut bench = given_anew();
     assert_eq!(bench.of(&["STOP", "RUN", "release", "!"]), ["STOP k@7 LeaseLost", "! outranked k@7"]);
-    bench.advance(secs(1));
-    assert_eq!(bench.of(&["ABORT", "RUN"]), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(1)).of(&["ABORT", "RUN"]), ["ABORT k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     assert_eq!(bench.of(&["RUN", "release"]), ["RUN k@9"]);
     bench.handler(1, "k", 9, HandlerEvent::Started);
@@ -29,9 +26,7 @@ fn a_newer_token_ends_the_former_run_and_starts_when_it_has() {
 
 #[test]
 fn a_newer_token_takes_the_place_of_a_start_under_way() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 7, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(7, 7, &["k"]);
     bench.assign(1, 9, 9, &["k"]);
     bench.all();
     bench.begun();
@@ -42,10 +37,8 @@ fn a_newer_token_takes_the_place_of_a_start_under_way() {
 
 #[test]
 fn an_older_token_is_given_back_and_ends_nothing() {
-    let mut bench = Bench::with_worker();
-    bench.running(9, &["k"]);
-    bench.assign(1, 7, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_runs(9, &["k"]);
+    bench.begin(1, 7, 7, &["k"]);
     assert_eq!(bench.of(&["STOP", "RUN", "release"]), ["release 1: k@7 b"]);
 }
 

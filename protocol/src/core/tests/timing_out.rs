@@ -9,10 +9,8 @@ use crate::step::NodeEvents;
 
 /// One worker; its jobs have been begun, and start within the permits.
 fn starting(config: Config, names: &[&str]) -> Bench {
-    let mut bench = Bench::attached_with(config);
-    bench.worker(1);
-    bench.assign(1, 5, 7, names);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(config);
+    bench.begin(1, 5, 7, names);
     bench.all();
     bench
 }
@@ -21,13 +19,10 @@ fn starting(config: Config, names: &[&str]) -> Bench {
 fn one_slow_start_delays_no_other_however_long_it_may_take() {
     let mut config = config();
     (config.start_permits, config.start_timeout) = (1, secs(3_600));
-    let mut bench = Bench::attached_with(config);
-    bench.worker(1);
-    bench.assign(1, 5, 7, &["slow", "k"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(config);
+    bench.begin(1, 5, 7, &["slow", "k"]);
     assert_eq!(bench.of(&["RUN"]), ["RUN slow@7"]);
-    bench.advance(secs(5));
-    assert_eq!(bench.of(&["RUN"]), ["RUN k@7"]);
+    assert_eq!(bench.after(secs(5)).of(&["RUN"]), ["RUN k@7"]);
     bench.advance(secs(25));
     bench.handler(1, "slow", 7, HandlerEvent::Started);
     assert_eq!(bench.of(&["started", "CANCEL"]), ["started 1: slow@7 tell=n"]);
@@ -36,16 +31,12 @@ fn one_slow_start_delays_no_other_however_long_it_may_take() {
 #[test]
 fn a_hanging_start_is_released_only_after_its_end() {
     let mut bench = starting(config(), &["k"]);
-    bench.advance(secs(29));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["CANCEL k@7"]);
-    bench.advance(secs(5));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(29)).seen(), [""; 0]);
+    assert_eq!(bench.after(secs(1)).seen(), ["CANCEL k@7"]);
+    assert_eq!(bench.after(secs(5)).seen(), ["ABORT k@7"]);
     bench.advance(secs(5));
     assert_eq!(bench.seen(), ["! stuck k@7", "drain 1"], "the worker hands everything else off");
-    bench.advance(secs(1000));
-    assert_eq!(bench.seen(), [""; 0], "it may still run");
+    assert_eq!(bench.after(secs(1000)).seen(), [""; 0], "it may still run");
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 q in=1s tell=n result='the start took too long'"]);
 }
@@ -53,13 +44,11 @@ fn a_hanging_start_is_released_only_after_its_end() {
 #[test]
 fn a_start_that_was_late_is_tried_again_however_it_ends() {
     let mut bench = starting(config(), &["k"]);
-    bench.advance(secs(30));
-    bench.all();
+    bench.after(secs(30)).all();
     bench.handler(1, "k", 7, HandlerEvent::Failed("cancelled".into()));
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 q in=1s tell=n result='cancelled'"]);
     let mut bench = starting(config(), &["k"]);
-    bench.advance(secs(30));
-    bench.all();
+    bench.after(secs(30)).all();
     bench.handler(1, "k", 7, HandlerEvent::Started);
     assert_eq!(bench.seen(), ["STOP k@7 StartTimeout"]);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
@@ -70,28 +59,21 @@ fn a_start_that_was_late_is_tried_again_however_it_ends() {
 fn a_start_that_outruns_its_abort_gets_a_stop_with_its_own_time() {
     let mut bench = starting(config(), &["k"]);
     bench.advance(secs(30));
-    bench.advance(secs(5));
-    bench.all();
+    bench.after(secs(5)).all();
     bench.handler(1, "k", 7, HandlerEvent::Started);
     assert_eq!(bench.seen(), ["STOP k@7 StartTimeout"]);
-    bench.advance(secs(20));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(20)).seen(), ["ABORT k@7"]);
 }
 
 #[test]
 fn a_hanging_stop_is_released_only_after_its_end() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.all();
-    bench.advance(secs(19));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
-    bench.advance(secs(5));
-    assert_eq!(bench.seen(), ["! stuck k@7", "drain 1"]);
-    bench.advance(secs(1000));
-    assert_eq!(bench.seen(), [""; 0], "it may still run");
+    assert_eq!(bench.after(secs(19)).seen(), [""; 0]);
+    assert_eq!(bench.after(secs(1)).seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(5)).seen(), ["! stuck k@7", "drain 1"]);
+    assert_eq!(bench.after(secs(1000)).seen(), [""; 0], "it may still run");
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     assert_eq!(bench.seen(), ["release 1: k@7 d; done 9"]);
 }
@@ -103,10 +85,8 @@ fn a_stop_has_its_whole_time_whenever_the_start_was() {
     bench.advance(secs(25));
     bench.stop_event(1, 9, None, &[("k", 7)]);
     bench.all();
-    bench.advance(secs(19));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(19)).seen(), [""; 0]);
+    assert_eq!(bench.after(secs(1)).seen(), ["ABORT k@7"]);
 }
 
 #[test]
@@ -116,10 +96,8 @@ fn a_stop_after_a_cancelled_start_has_its_whole_time() {
     bench.advance(secs(15));
     bench.handler(1, "k", 7, HandlerEvent::Started);
     bench.all();
-    bench.advance(secs(19));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(19)).seen(), [""; 0]);
+    assert_eq!(bench.after(secs(1)).seen(), ["ABORT k@7"]);
 }
 
 #[test]
@@ -127,10 +105,8 @@ fn a_hanging_cancelled_start_is_aborted_after_a_stop_s_time() {
     let mut bench = starting(config(), &["k"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
     assert_eq!(bench.seen(), ["CANCEL k@7"]);
-    bench.advance(secs(19));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(secs(1));
-    assert_eq!(bench.seen(), ["ABORT k@7"]);
+    assert_eq!(bench.after(secs(19)).seen(), [""; 0]);
+    assert_eq!(bench.after(secs(1)).seen(), ["ABORT k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Aborted);
     assert_eq!(bench.seen(), ["release 1: k@7 d tell=n; done 9"]);
 }
@@ -145,10 +121,8 @@ fn a_hung_start_keeps_no_other_job_waiting_when_permits_remain() {
 #[test]
 fn a_slow_start_hands_its_permit_on_and_goes_on() {
     let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b", "c"]);
-    bench.advance(millis(4_999));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["RUN b@7"], "a sixth of its time has passed");
+    assert_eq!(bench.after(millis(4_999)).seen(), [""; 0]);
+    assert_eq!(bench.after(millis(1)).seen(), ["RUN b@7"], "a sixth of its time has passed");
     bench.handler(1, "a", 7, HandlerEvent::Started);
     assert_eq!(bench.seen(), ["started 1: a@7 tell=n"], "it has no permit left to give to c");
     bench.handler(1, "b", 7, HandlerEvent::Started);
@@ -158,10 +132,8 @@ fn a_slow_start_hands_its_permit_on_and_goes_on() {
 #[test]
 fn a_start_without_its_permit_still_keeps_its_whole_time() {
     let mut bench = starting(Config { start_permits: 1, ..config() }, &["a"]);
-    bench.advance(millis(29_999));
-    assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(1));
-    assert_eq!(bench.seen(), ["CANCEL a@7"]);
+    assert_eq!(bench.after(millis(29_999)).seen(), [""; 0]);
+    assert_eq!(bench.after(millis(1)).seen(), ["CANCEL a@7"]);
 }
 
 #[test]
@@ -169,8 +141,7 @@ fn a_hung_start_gives_its_permit_back_once_however_it_ends() {
     for late in [false, true] {
         let mut bench = starting(Config { start_permits: 1, ..config() }, &["a", "b", "c"]);
         if late {
-            bench.advance(secs(5));
-            assert_eq!(bench.seen(), ["RUN b@7"]);
+            assert_eq!(bench.after(secs(5)).seen(), ["RUN b@7"]);
         }
         bench.stop_event(1, 9, None, &[("a", 7)]);
         bench.handler(1, "a", 7, HandlerEvent::Aborted);
@@ -181,20 +152,16 @@ fn a_hung_start_gives_its_permit_back_once_however_it_ends() {
 
 #[test]
 fn a_stuck_handler_makes_its_worker_hand_on_all_other_jobs() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k", "l"]);
+    let mut bench = Bench::that_runs(7, &["k", "l"]);
     bench.stop_event(1, 9, None, &[("k", 7)]);
-    bench.advance(secs(25));
-    bench.all();
+    bench.after(secs(25)).all();
     drained(&mut bench);
     assert_eq!(bench.seen(), ["STOP l@7 Draining"]);
     bench.handler(1, "l", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.seen(), ["release 1: l@7 h"]);
     bench.released();
-    bench.advance(secs(100));
-    bench.all();
-    bench.handler(1, "k", 7, HandlerEvent::Aborted);
-    bench.released();
+    bench.after(secs(100)).all();
+    bench.leaves(1, "k", 7, HandlerEvent::Aborted);
     super::leaving::nothing_was_asked(&mut bench);
     assert_eq!(bench.of(&["release", "drop", "leave"]), ["release 1: k@7 d; done 9", "drop 1", "leave 1"]);
     gone(&mut bench);

@@ -113,8 +113,7 @@ fn a_job_that_runs_nowhere_is_asked_for_after_a_pause() {
     let mut bench = on_its_way(None);
     updated(&mut bench, UpdateReply::Owner(None));
     assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(600));
-    assert_eq!(bench.of(&["update"]), ["update k/n.k#4 owner=9"]);
+    assert_eq!(bench.after(millis(600)).of(&["update"]), ["update k/n.k#4 owner=9"]);
 }
 
 #[test]
@@ -140,8 +139,7 @@ fn an_update_without_an_answer_is_sent_again_as_it_was() {
         let mut bench = on_its_way(None);
         bench.fail("update");
         bench.all();
-        bench.advance(secs(1));
-        assert_eq!(bench.of(&["update"]), ["update k/n.k#4 owner=9"]);
+        assert_eq!(bench.after(secs(1)).of(&["update"]), ["update k/n.k#4 owner=9"]);
         updated(&mut bench, reply);
         assert_eq!(bench.of(&["reply", "update", "look-to-update"]), then);
     }
@@ -191,8 +189,7 @@ fn no_update_follows_a_record_that_was_read_in_phase_r() {
     bench.lost(2);
     update(&mut bench, None);
     found(&mut bench, Some(running(4)));
-    bench.advance(millis(100));
-    assert_eq!(bench.of(&["update", "look-to-update"]), ["look-to-update k"; 2]);
+    assert_eq!(bench.after(millis(100)).of(&["update", "look-to-update"]), ["look-to-update k"; 2]);
     bench.attested(&[]);
     bench.attended(None);
     bench.reopened(2);
@@ -208,15 +205,13 @@ fn an_update_waits_until_the_pool_is_open() {
     let mut bench = on_its_way(None);
     updated(&mut bench, UpdateReply::Recovering);
     assert_eq!(bench.seen(), [""; 0]);
-    bench.advance(millis(600));
-    assert_eq!(bench.of(&["update"]), ["update k/n.k#4 owner=9"]);
+    assert_eq!(bench.after(millis(600)).of(&["update"]), ["update k/n.k#4 owner=9"]);
 }
 
 #[test]
 fn an_update_ends_at_its_deadline() {
     let mut bench = on_its_way(None);
-    bench.advance(secs(6));
-    assert_eq!(bench.of(&["reply"]), ["reply 1 late"]);
+    assert_eq!(bench.after(secs(6)).of(&["reply"]), ["reply 1 late"]);
     updated(&mut bench, UpdateReply::Kept(5));
     assert_eq!(bench.of(&["update", "look-to-update"]), [""; 0]);
 }
@@ -275,8 +270,7 @@ fn restarts(bench: &mut Bench) {
 
 #[test]
 fn a_running_job_with_another_payload_is_restarted() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 6, 1);
     event(&mut bench, 10, 7, 0);
     assert_eq!(bench.of(&["STOP"]), [""; 0], "another token, and the payload that it runs with");
@@ -321,8 +315,7 @@ fn a_handler_that_fails_with_a_payload_is_reported() {
 
 #[test]
 fn a_handler_that_takes_no_payload_says_so_once() {
-    let mut bench = Bench::with_worker();
-    bench.running(6, &["i"]);
+    let mut bench = Bench::that_runs(6, &["i"]);
     in_hand(&mut bench);
     bench.handler(1, "k", 7, HandlerEvent::Updated { generation: 1, result: Err(NotTaken::Never) });
     assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@7 Updated"]);
@@ -335,8 +328,7 @@ fn a_handler_that_takes_no_payload_says_so_once() {
 fn a_handler_that_hangs_with_a_payload_is_restarted() {
     let mut bench = Bench::with_worker();
     in_hand(&mut bench);
-    bench.advance(secs(29));
-    assert_eq!(bench.of(&["STOP"]), [""; 0]);
+    assert_eq!(bench.after(secs(29)).of(&["STOP"]), [""; 0]);
     bench.advance(secs(2));
     assert_eq!(bench.of(&["STOP", "!"]), ["! not-updated k@7 'it took too long'", "STOP k@7 Updated"]);
     says(&mut bench, 1, Ok(()));
@@ -361,8 +353,7 @@ fn a_payload_that_comes_while_one_is_in_hand_is_next() {
 
 #[test]
 fn a_payload_that_was_read_before_the_last_update_is_no_end() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     event(&mut bench, 10, 7, 2);
     handed(&mut bench, 1);
@@ -372,8 +363,7 @@ fn a_payload_that_was_read_before_the_last_update_is_no_end() {
 
 #[test]
 fn a_record_without_news_ends_the_update() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     bench.begun();
     assert_eq!(bench.of(&["STOP", "UPDATE"]), [""; 0]);
@@ -388,8 +378,7 @@ fn a_record_without_news_ends_the_update() {
 
 #[test]
 fn a_payload_is_read_again_when_the_answer_is_lost() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     bench.fail("begin");
     bench.advance(secs(1));
@@ -398,8 +387,7 @@ fn a_payload_is_read_again_when_the_answer_is_lost() {
 
 #[test]
 fn a_payload_of_a_newer_version_is_left_to_the_next_begin() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     bench.begun_as(&Bytes::from_static(b"\x82\xa1v\x09\xa4body\xc4\x00"), false, |record| {
         record.set_generation(1);
@@ -435,8 +423,7 @@ fn a_payload_in_hand_when_data_are_lost_means_nothing() {
 
 #[test]
 fn a_job_that_was_read_for_when_data_are_lost_goes_on() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     bench.lost(2);
     bench.begun_with(false, |record| record.set_generation(1));
@@ -450,25 +437,21 @@ fn a_job_that_was_read_for_when_data_are_lost_goes_on() {
 
 #[test]
 fn a_job_runs_by_the_policy_and_the_timeout_that_it_has_taken() {
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     event(&mut bench, 9, 7, 1);
     let progress = ProgressTimeout::new(secs(5));
     let envelope = Envelope { policy: RestartPolicy::Always, progress, ..Envelope::new(b"") }.seal().unwrap();
     bench.begun_as(&envelope, false, |record| record.set_generation(1));
-    bench.advance(secs(6));
-    assert_eq!(bench.of(&["LOOK"]), [""; 0]);
+    assert_eq!(bench.after(secs(6)).of(&["LOOK"]), [""; 0]);
     says(&mut bench, 1, Ok(()));
-    bench.advance(millis(5_500));
-    assert_eq!(bench.of(&["LOOK"]), ["LOOK k@7"]);
+    assert_eq!(bench.after(millis(5_500)).of(&["LOOK"]), ["LOOK k@7"]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
     assert!(bench.of(&["release"])[0].starts_with("release 1: k@7 h"));
 }
 
 #[test]
 fn a_job_knows_the_generation_that_it_was_begun_with() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.begun_with(false, |record| record.set_generation(3));
     bench.handler(1, "k", 7, HandlerEvent::Started);
     event(&mut bench, 9, 7, 3);
@@ -480,8 +463,7 @@ fn a_job_knows_the_generation_that_it_was_begun_with() {
 #[test]
 fn an_update_that_overtakes_the_answer_of_the_begin_is_heard() {
     for (generation, then) in [(0, "release 1: k@7 b tell=n; done 9"), (1, "RUN k@7")] {
-        let mut bench = Bench::with_worker();
-        bench.assign(1, 5, 7, &["k"]);
+        let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
         event(&mut bench, 9, 7, 1);
         bench.all();
         bench.begun_with(false, |record| record.set_generation(generation));
@@ -491,9 +473,7 @@ fn an_update_that_overtakes_the_answer_of_the_begin_is_heard() {
 
 #[test]
 fn a_start_goes_on_and_its_job_is_given_the_payload_then() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
-    bench.begun();
+    let mut bench = Bench::that_starts(5, 7, &["k"]);
     bench.all();
     event(&mut bench, 9, 7, 1);
     assert_eq!(bench.of(&["STOP", "CANCEL"]), [""; 0]);
@@ -507,10 +487,8 @@ fn a_start_goes_on_and_its_job_is_given_the_payload_then() {
 
 #[test]
 fn a_job_that_ends_with_the_pool_starts_first_even_when_updated() {
-    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
-    bench.worker(1);
-    bench.assign(1, 5, 7, &["i", "j", "k"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(Config { start_permits: 1, ..config() });
+    bench.begin(1, 5, 7, &["i", "j", "k"]);
     bench.all();
     hear_of_stopping(&mut bench);
     assert_eq!(bench.of(&["CANCEL", "RUN"]), ["CANCEL i@7", "RUN j@7"]);
@@ -523,9 +501,7 @@ fn a_job_that_ends_with_the_pool_starts_first_even_when_updated() {
 #[test]
 fn a_start_that_fails_is_made_again_with_the_other_payload() {
     for (is_updated, release) in [(false, "d"), (true, "q")] {
-        let mut bench = Bench::with_worker();
-        bench.assign(1, 5, 7, &["k"]);
-        bench.begun();
+        let mut bench = Bench::that_starts(5, 7, &["k"]);
         bench.all();
         if is_updated {
             event(&mut bench, 9, 7, 1);
@@ -538,10 +514,8 @@ fn a_start_that_fails_is_made_again_with_the_other_payload() {
 
 #[test]
 fn a_job_that_waits_for_its_permit_starts_with_the_other_payload() {
-    let mut bench = Bench::attached_with(Config { start_permits: 1, ..config() });
-    bench.worker(1);
-    bench.assign(1, 5, 7, &["a", "k"]);
-    bench.begun();
+    let mut bench = Bench::with_worker_as(Config { start_permits: 1, ..config() });
+    bench.begin(1, 5, 7, &["a", "k"]);
     bench.all();
     event(&mut bench, 9, 7, 1);
     assert_eq!(bench.of(&["release"]), ["release 1: k@7 b tell=n; done 9"]);
@@ -556,16 +530,14 @@ fn a_job_that_ends_by_itself_names_the_generation_it_ran_with() {
         (|| HandlerEvent::Park("bad".into()), Some(3)),
     ];
     for (event, ran) in ends {
-        let mut bench = Bench::with_worker();
-        bench.assign(1, 5, 7, &["k"]);
+        let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
         bench.begun_with(false, |record| record.set_generation(3));
         bench.handler(1, "k", 7, HandlerEvent::Started);
         bench.started_noted();
         bench.handler(1, "k", 7, event());
         assert_eq!(released(&mut bench), [ran]);
     }
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.stop_event(1, 10, None, &[("k", 7)]);
     bench.handler(1, "k", 7, HandlerEvent::Ended(Ok(())));
     assert_eq!(released(&mut bench), [None], "nobody runs a stopped job again");
@@ -617,8 +589,7 @@ fn a_stop_and_a_drain_are_more_than_an_update() {
     assert_eq!(bench.of(&["STOP", "!"]), ["STOP k@7 Stopped"]);
     bench.handler(1, "k", 7, HandlerEvent::Stopped(Ok(())));
     assert_eq!(bench.of(&["release"])[0].split(';').next(), Some("release 1: k@7 d stopper=m"));
-    let mut bench = Bench::with_worker();
-    bench.running(7, &["k"]);
+    let mut bench = Bench::that_runs(7, &["k"]);
     bench.command(|reply| Command::DrainWorker { reply, local: LocalWorker(1) });
     drained(&mut bench);
     event(&mut bench, 9, 7, 1);
@@ -628,8 +599,7 @@ fn a_stop_and_a_drain_are_more_than_an_update() {
 #[test]
 fn a_comparison_with_the_records_finds_a_lost_update() {
     for generation in [0, 2] {
-        let mut bench = Bench::with_worker();
-        bench.running(7, &["k"]);
+        let mut bench = Bench::that_runs(7, &["k"]);
         // A release without an answer asks for the comparison.
         bench.running(8, &["other"]);
         bench.handler(1, "other", 8, HandlerEvent::Ended(Ok(())));
@@ -646,8 +616,7 @@ fn a_comparison_with_the_records_finds_a_lost_update() {
 
 #[test]
 fn a_report_after_a_loss_names_the_generation() {
-    let mut bench = Bench::with_worker();
-    bench.assign(1, 5, 7, &["k"]);
+    let mut bench = Bench::that_is_assigned(5, 7, &["k"]);
     bench.begun_with(false, |record| record.set_generation(3));
     bench.lost(2);
     let call = bench.call("attest");

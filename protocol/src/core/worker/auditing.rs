@@ -11,9 +11,9 @@ use crate::step::{BeginReply, ListOwned, OwnedPage, Result};
 impl Worker {
     /// Asks for the jobs that the store assigns to the worker, if that is due.
     pub(super) fn flush_audit(&mut self, ctx: &mut Ctx) {
-        if self.jobs.audit_due && self.audit.begin(ctx.now) {
-            self.jobs.audit_due = false;
-            ctx.call(Call::Owned(ListOwned { worker: self.jobs.worker, after: None, limit: PAGE }));
+        if self.jobs.is_audit_due() && self.audit.begin(ctx.now) {
+            self.jobs.is_audited();
+            ctx.call(Call::Owned(ListOwned { worker: self.jobs.worker(), after: None, limit: PAGE }));
         }
     }
 
@@ -25,12 +25,23 @@ impl Worker {
         begun: &[BeginReply],
         jobs: &[(JobKey, Token)],
     ) {
-        let worker = self.jobs.worker;
-        let elsewhere = jobs.iter().zip(begun).any(|((key, ..), reply)| {
-            let BeginReply::Begun { record, .. } = reply else { return false };
-            ring.takes_away(key.as_bytes(), record.strikes, worker)
-        });
-        if elsewhere {
+        let strikes = |reply: &BeginReply| match reply {
+            BeginReply::Begun(job) => Some(job.record.strikes),
+            BeginReply::Full | BeginReply::Refused => None,
+        };
+        let begun = jobs.iter().zip(begun).filter_map(|((key, _), reply)| Some((key, strikes(reply)?)));
+        self.check_places_of(ctx, ring, begun);
+    }
+
+    /// The same for jobs with these strikes.
+    pub(super) fn check_places_of<'a>(
+        &mut self,
+        ctx: &mut Ctx,
+        ring: &Ring,
+        mut jobs: impl Iterator<Item = (&'a JobKey, u32)>,
+    ) {
+        let worker = self.jobs.worker();
+        if jobs.any(|(key, strikes)| ring.takes_away(key.as_bytes(), strikes, worker)) {
             self.rebalance.misplaced(ctx);
         }
     }
@@ -40,15 +51,15 @@ impl Worker {
         if self.member_id().is_none() {
             return Ok(());
         }
-        let page = self.audit.answered(ctx.now, answer).inspect_err(|_| self.jobs.audit_due = true)?;
-        let worker = self.jobs.worker;
+        let page = self.audit.answered(ctx.now, answer).inspect_err(|_| self.jobs.audit())?;
+        let worker = self.jobs.worker();
         for (key, record) in page.jobs {
             if let Some(record) = record
                 && record.state == JobState::Running
                 && record.owner == Some(worker)
             {
                 if !self.jobs.knows(&key, record.token) {
-                    self.jobs.disown(key, &record);
+                    self.jobs.unknown(ctx, key, &record);
                 } else if record.generation() > 0 {
                     self.jobs.updated(ctx, key, record.token, record.generation());
                 }

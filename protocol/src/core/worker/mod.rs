@@ -2,6 +2,7 @@
 //! lease and is fenced. Once all its handlers have ended, it joins anew under another id.
 
 mod auditing;
+mod granted;
 mod joining;
 mod rebalance;
 pub(super) mod shared_calls;
@@ -126,7 +127,7 @@ impl Worker {
 
     /// Its id, while it is a member and not fenced.
     pub(super) fn member_id(&self) -> Option<WorkerId> {
-        matches!(self.stage, Stage::In { .. } | Stage::Draining { .. }).then_some(self.jobs.worker)
+        matches!(self.stage, Stage::In { .. } | Stage::Draining { .. }).then_some(self.jobs.worker())
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -152,7 +153,7 @@ impl Worker {
 
     /// Hands off its jobs, once the ring knows that it leaves. True if that begins now.
     pub(super) fn hand_off(&mut self, ctx: &mut Ctx) -> bool {
-        let now = matches!(self.stage, Stage::Draining { told: true, .. }) && self.jobs.leaving.is_none();
+        let now = matches!(self.stage, Stage::Draining { told: true, .. }) && self.jobs.leaving().is_none();
         if now {
             self.jobs.leave(ctx, StopReason::Draining);
         }
@@ -164,7 +165,7 @@ impl Worker {
         self.departing = true;
         match self.stage {
             Stage::In { .. } | Stage::Draining { .. } => {
-                if self.jobs.leaving != Some(StopReason::Shutdown) {
+                if self.jobs.leaving() != Some(StopReason::Shutdown) {
                     self.jobs.leave(ctx, StopReason::Shutdown);
                 }
             }
@@ -183,8 +184,8 @@ impl Worker {
             }
             Stage::Fenced | Stage::Leaving | Stage::Gone => return,
         }
-        ctx.report(Notice::Fenced { worker: self.jobs.worker, jobs: self.jobs.held.len() });
-        ctx.out.push(Effect::Fence { worker: self.jobs.worker });
+        ctx.report(Notice::Fenced { worker: self.jobs.worker(), jobs: self.jobs.held().len() });
+        ctx.out.push(Effect::Fence { worker: self.jobs.worker() });
         self.stage = Stage::Fenced;
         self.jobs.fence(ctx);
     }
@@ -192,7 +193,7 @@ impl Worker {
     /// The pool lives in another incarnation. A worker whose lease holds reports its jobs; any other is fenced.
     pub(super) fn on_incarnation(&mut self, ctx: &mut Ctx) {
         let broken = ctx.config.broken.has(Mutation::FencedAttests) && matches!(self.stage, Stage::Fenced);
-        let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker);
+        let holds = self.member_id().is_some() && ctx.lease_holds(self.jobs.worker());
         if !holds && !broken {
             self.jobs.fall_silent(ctx);
             return self.fence(ctx);
@@ -308,15 +309,14 @@ impl Worker {
 
     /// Makes the due calls that the pool permits.
     pub(super) fn flush(&mut self, ctx: &mut Ctx, ring: &Ring, gate: Gate) {
-        if self.jobs.attesting.as_ref().is_some_and(|attesting| attesting.is_overdue(ctx.now)) {
+        if self.jobs.must_give_up(ctx.now) {
             self.fence(ctx);
         }
-        if self.jobs.attesting.is_none() {
-            self.jobs.journal.forget(ctx);
-        }
+        self.jobs.forget_past(ctx);
         self.jobs.on_time(ctx);
         self.jobs.start_waiting(ctx);
-        if self.jobs.stuck && matches!(self.stage, Stage::In { .. }) {
+        self.jobs.take_in(ctx);
+        if self.jobs.has_stuck() && matches!(self.stage, Stage::In { .. }) {
             self.enter(Stage::Draining { told: false });
         }
         for key in self.jobs.take_released() {
@@ -330,7 +330,7 @@ impl Worker {
         }
         self.flush_stage(ctx, ring, gate);
         if self.may_leave(ctx) && self.has_said_all(ctx, gate) {
-            ctx.out.push(Effect::Drop { worker: self.jobs.worker });
+            ctx.out.push(Effect::Drop { worker: self.jobs.worker() });
             self.enter(Stage::Leaving);
         }
         if matches!(self.stage, Stage::Leaving) {
@@ -338,7 +338,7 @@ impl Worker {
                 // The others notice that it is silent.
                 Gate::Gone | Gate::TooOld { .. } => self.left(ctx),
                 _ if gate.is_known() && self.call.begin(ctx.now) => {
-                    ctx.call(Call::Leave(Expire { workers: vec![(self.jobs.worker, None)] }));
+                    ctx.call(Call::Leave(Expire { workers: vec![(self.jobs.worker(), None)] }));
                 }
                 _ => {}
             }
@@ -346,9 +346,9 @@ impl Worker {
     }
 
     fn flush_stage(&mut self, ctx: &mut Ctx, ring: &Ring, gate: Gate) {
-        let worker = self.jobs.worker;
-        let normal = gate != Gate::Recovering && self.jobs.attesting.is_none();
-        let open = gate == Gate::Open && self.jobs.attesting.is_none();
+        let worker = self.jobs.worker();
+        let normal = gate != Gate::Recovering && !self.jobs.is_attesting();
+        let open = gate == Gate::Open && !self.jobs.is_attesting();
         if gate.is_known() {
             self.jobs.flush_attesting(ctx, self.member.as_ref());
         }
@@ -373,7 +373,7 @@ impl Worker {
                 if normal {
                     self.flush_audit(ctx);
                 }
-                if normal && self.jobs.leaving.is_none() {
+                if normal && self.jobs.leaving().is_none() {
                     self.rebalance.flush(ctx, &mut self.jobs, ring);
                 }
                 self.jobs.flush(ctx, normal);
@@ -390,25 +390,25 @@ impl Worker {
 
     /// The number of jobs that belong elsewhere and wait for their move.
     pub(in crate::core) fn to_move(&self) -> usize {
-        let moves = matches!(self.stage, Stage::In { .. }) && self.jobs.leaving.is_none();
+        let moves = matches!(self.stage, Stage::In { .. }) && self.jobs.leaving().is_none();
         if moves { self.rebalance.to_move() } else { 0 }
     }
 
     /// Whether the pool lets it begin jobs, while it is a member.
     fn is_served(&self, gate: Gate) -> bool {
-        gate.is_known() && gate != Gate::Recovering && self.jobs.attesting.is_none()
+        gate.is_known() && gate != Gate::Recovering && !self.jobs.is_attesting()
     }
 
     /// None of its handlers runs, and it must go: only then does it say good-bye.
     fn may_leave(&self, ctx: &Ctx) -> bool {
         let asked = match &self.stage {
             Stage::Fenced => true,
-            Stage::In { .. } => self.jobs.leaving == Some(StopReason::Shutdown),
-            Stage::Draining { .. } => self.jobs.leaving.is_some(),
+            Stage::In { .. } => self.jobs.leaving() == Some(StopReason::Shutdown),
+            Stage::Draining { .. } => self.jobs.leaving().is_some(),
             Stage::Out { .. } | Stage::Leaving | Stage::Gone => false,
         };
         let ended = self.jobs.is_idle() || ctx.config.broken.has(Mutation::ExpireBeforeJoined);
-        asked && ended && self.jobs.attesting.is_none()
+        asked && ended && !self.jobs.is_attesting()
     }
 
     /// Whether its asks have their last word. Only a member says any, to a pool that hears it.
@@ -419,7 +419,7 @@ impl Worker {
 
     /// The time of its next work that the gate permits.
     pub(super) fn deadline(&self, gate: Gate, in_flight: InFlight) -> Option<Time> {
-        let (attesting, known) = (self.jobs.attesting.is_some(), gate.is_known());
+        let (attesting, known) = (self.jobs.is_attesting(), gate.is_known());
         let (open, normal) = (gate == Gate::Open && !attesting, gate != Gate::Recovering && !attesting);
         let own = match &self.stage {
             Stage::Out { .. } | Stage::In { settles: true } if open => self.call.deadline(),
@@ -427,8 +427,8 @@ impl Worker {
             _ => None,
         };
         let serves = known && normal && matches!(self.stage, Stage::In { .. });
-        let audit = if serves && self.jobs.audit_due { self.audit.deadline() } else { None };
-        let moves = (serves && self.jobs.leaving.is_none()).then(|| self.rebalance.deadline()).flatten();
+        let audit = if serves && self.jobs.is_audit_due() { self.audit.deadline() } else { None };
+        let moves = (serves && self.jobs.leaving().is_none()).then(|| self.rebalance.deadline()).flatten();
         let jobs = self.jobs.deadline(known && self.member_id().is_some(), normal, in_flight);
         [own, audit, moves, jobs].into_iter().fold(None, earliest)
     }

@@ -72,11 +72,11 @@ impl Rebalance {
     }
 
     pub(super) fn flush(&mut self, ctx: &mut Ctx, jobs: &mut Jobs, ring: &Ring) {
-        let here = jobs.worker;
+        let here = jobs.worker();
         let elsewhere = |key: &JobKey, held: &HeldJob| ring.takes_away(key.as_bytes(), held.strikes, here);
         if self.due.is_some_and(|at| ctx.now >= at) {
             self.due = None;
-            let astray = jobs.held.iter().filter(|(key, held)| elsewhere(key, held));
+            let astray = jobs.held().iter().filter(|(key, held)| elsewhere(key, held));
             self.to_move = astray.map(|(key, _)| key.clone()).collect();
         }
         self.moves.look_again();
@@ -88,7 +88,7 @@ impl Rebalance {
             };
             // It may have left meanwhile, and come back after its strikes because it belongs here.
             let movable = |h: &HeldJob| h.order.is_none() && !matches!(h.phase, JobPhase::Aborting);
-            let moves = jobs.held.get(key).is_some_and(|held| movable(held) && elsewhere(key, held));
+            let moves = jobs.held().get(key).is_some_and(|held| movable(held) && elsewhere(key, held));
             if moves && interval.is_some_and(|interval| !self.moves.admits_each(ctx.now, interval)) {
                 return;
             }

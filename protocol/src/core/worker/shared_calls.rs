@@ -55,12 +55,18 @@ impl SharedCalls {
             }
         }
         if !self.in_flight.starts {
+            // A call that goes anyway takes the notes along for which nobody waits.
+            if workers.values().any(|worker| worker.jobs.has_due_start(now)) {
+                for worker in workers.values_mut() {
+                    worker.jobs.hurry_starts();
+                }
+            }
             let alone = workers.values_mut().find_map(|worker| worker.start_alone(now, gate));
             let starts = alone.map_or_else(
                 || {
                     gather(workers, &mut self.first_to_note, self.starts, |worker, room| {
                         let starts = worker.starts(now, gate, room)?;
-                        Some((starts.items.len(), starts))
+                        Some((starts.items.len().max(starts.finished.len()), starts))
                     })
                 },
                 |start| vec![start],

@@ -48,7 +48,7 @@ const fn bound(name: &'static str, least: u64, most: u64, unit: Unit) -> Bound {
 }
 
 /// All bounds: first the settings that a pool shares, then the options of a node, a schedule and a job.
-pub const BOUNDS: [Bound; 33] = [
+pub const BOUNDS: [Bound; 34] = [
     bound("worker_ttl", 500, 600_000, Unit::Ms),
     bound("max_queued", 1, 10_000_000, Unit::Count),
     bound("route_timeout", 1, 240_000, Unit::Ms),
@@ -64,6 +64,7 @@ pub const BOUNDS: [Bound; 33] = [
     bound("join_settle", 0, 600_000, Unit::Ms),
     bound("payload_max", 1, 512 << 10, Unit::Bytes),
     bound("checkpoint_max", 1, 512 << 10, Unit::Bytes),
+    bound("grant_max", 0, 16 << 10, Unit::Bytes),
     bound("history_max", 0, 100_000, Unit::Count),
     bound("history_all", 0, 1, Unit::Count),
     bound("hold", 0, 1, Unit::Count),

@@ -18,7 +18,7 @@ pub use listed::SettingInfo;
 pub use shown::shown;
 
 /// The protocol's major number. Members with different numbers cannot run together.
-pub const PROTOCOL: u64 = 1;
+pub const PROTOCOL: u64 = 2;
 
 /// The name of [`Settings::hash_keys`] in the store. The value is both numbers with a `/` between.
 pub const HASH_KEYS: &str = "hash_keys";
@@ -58,6 +58,9 @@ pub struct Settings {
     pub payload_max: u64,
     /// The longest checkpoint of a job, in bytes. 64 KiB.
     pub checkpoint_max: u64,
+    /// The longest payload, with its envelope, in bytes, that travels to a worker with the news of a new job. The worker
+    /// starts such a job without asking first. 4 KiB; 0: none does; at most 16 KiB.
+    pub grant_max: u64,
     /// How many entries of the pool's history are kept; 0: nothing is noted. 4,096. See
     /// `Inspector::events`.
     pub history_max: u64,
@@ -123,6 +126,7 @@ impl Default for Settings {
             join_settle: Duration::from_secs(5),
             payload_max: 512 << 10,
             checkpoint_max: 64 << 10,
+            grant_max: 4 << 10,
             history_max: 4_096,
             history_all: false,
             hold: false,
@@ -275,7 +279,7 @@ impl Settings {
     }
 
     /// Every setting that is stored as one number, by its name.
-    fn table(&mut self) -> [(&'static str, Value<'_>); 20] {
+    fn table(&mut self) -> [(&'static str, Value<'_>); 21] {
         [
             ("worker_ttl", Value::Time(&mut self.worker_ttl)),
             ("max_queued", Value::Number(&mut self.max_queued)),
@@ -292,6 +296,7 @@ impl Settings {
             ("join_settle", Value::Time(&mut self.join_settle)),
             ("payload_max", Value::Number(&mut self.payload_max)),
             ("checkpoint_max", Value::Number(&mut self.checkpoint_max)),
+            ("grant_max", Value::Number(&mut self.grant_max)),
             ("history_max", Value::Number(&mut self.history_max)),
             ("history_all", Value::Switch(&mut self.history_all)),
             ("hold", Value::Switch(&mut self.hold)),

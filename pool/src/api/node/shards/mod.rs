@@ -16,6 +16,7 @@ use std::any::Any;
 
 pub(crate) use probe::SOON;
 pub(crate) use probe::{Probe, Seen, is_silence, no_answer};
+use tenure_connection::Thread;
 
 use super::Shard;
 use super::joining::Limit;
@@ -29,7 +30,8 @@ use supervisor::supervise;
 /// first ends it, shard by shard.
 pub(crate) async fn join(node: NodeBuilder, count: u32, limit: Limit) -> Result<Vec<Shard>, Error> {
     // A handler that blocks every thread of its runtime must not stop the guard.
-    let thread = node.thread(format!("guard {}", node.names(None)?.1))?;
+    let name = node.names(None)?.1;
+    let thread = node.thread(|| Thread::own(format!("guard {name}")))?;
     let joining = Joining { node, count, limit };
     loop {
         if let Some(shards) = joining.attempt().await? {

@@ -13,9 +13,11 @@ use super::keys::GROUP;
 use super::reply::{Values, entry_id, failed, unexpected};
 use super::{RedisStore, heartbeats};
 use crate::model::id::{DispatchId, Incarnation, JobKey, NodeName, Token, WorkerId};
+use crate::model::record::Record;
 use crate::store::{
-    AskEvent, AskId, BATCH_MAX, ClaimPool, ForgetNode, NODE_STREAM_MAX, NodeEvents, OnRedis, Outcome,
-    PoolEvent, ReadHeartbeats, ReadNode, ReadOldest, ReadPool, Result, Said, Tell, Way, WorkerEvent,
+    AskEvent, AskId, BATCH_MAX, BegunJob, Checkpoint, ClaimPool, ForgetNode, Granted, GrantedJob,
+    NODE_STREAM_MAX, NodeEvents, OnRedis, Outcome, PoolEvent, ReadHeartbeats, ReadNode, ReadPool, Result,
+    Said, Tell, Way, WorkerEvent,
 };
 
 impl OnRedis for ReadPool {
@@ -103,16 +105,6 @@ impl OnRedis for ReadNode {
             }
         }
         Ok(events)
-    }
-}
-
-impl OnRedis for ReadOldest {
-    async fn on_redis(&self, store: &RedisStore, _: Incarnation) -> Result<Option<EntryId>> {
-        let &Self { worker } = self;
-        let mut command = redis::cmd("XRANGE");
-        command.arg(store.steps.keys.worker(worker)).arg("-").arg("+").arg("COUNT").arg(1);
-        let mut entries = Values::of("XRANGE", store.steps.command(&command).await?)?;
-        Ok(next_entry(&mut entries)?.map(|(entry, _)| entry))
     }
 }
 
@@ -219,6 +211,7 @@ fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
             let keys = fields.map(|(field, key)| (&*field == b"s").then(|| JobKey::new(key).ok())?);
             Some(WorkerEvent::Start { token, keys: keys.collect::<Option<_>>()? })
         }
+        b"g" => granted(fields),
         b"w" => {
             let waiting = fields.next()?.1;
             let waiting = match std::str::from_utf8(&waiting).ok()? {
@@ -236,6 +229,44 @@ fn decoded(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
         b"n" => Some(WorkerEvent::Notify { jobs: keys_and_tokens(fields, b"n")? }),
         _ => None,
     }
+}
+
+/// Granted jobs: `g token`, `i incarnation`, then `key record` and `letter payload` of each, and the header and the bytes of its
+/// checkpoint behind some letters. With a record that cannot be read, the worker asks for all jobs of the entry.
+fn granted(mut fields: IntoIter<(Bytes, Bytes)>) -> Option<WorkerEvent> {
+    let ((_, token_text), (i, incarnation)) = (fields.next()?, fields.next()?);
+    if &*i != b"i" {
+        return None;
+    }
+    let (token, incarnation) = (token(&token_text)?, std::str::from_utf8(&incarnation).ok()?.parse().ok()?);
+    let (mut jobs, mut unread) = (Vec::with_capacity(fields.len() / 2), Vec::new());
+    while let Some((key, record)) = fields.next() {
+        let (letter, payload) = fields.next()?;
+        let [letter] = letter[..] else { return None };
+        let (waiting, saved) = match letter.to_ascii_uppercase() {
+            b'B' => (false, false),
+            b'N' => (true, false),
+            b'C' => (false, true),
+            b'D' => (true, true),
+            _ => return None,
+        };
+        let checkpoint = if saved { Some(fields.next()?) } else { None };
+        let checkpoint =
+            checkpoint.and_then(|(header, bytes)| Checkpoint::parse(&header, bytes)).map(Box::new);
+        let (key, record) = (JobKey::new(key).ok()?, Record::parse(&record));
+        match record.filter(|record| record.token == token) {
+            Some(record) => {
+                let job = BegunJob { record, waiting, payload, checkpoint };
+                jobs.push(GrantedJob { key, awaited: letter.is_ascii_uppercase(), job });
+            }
+            None => unread.push(key),
+        }
+    }
+    if unread.is_empty() {
+        return Some(WorkerEvent::Grant(Granted { token, incarnation: Incarnation(incarnation), jobs }));
+    }
+    let keys = jobs.into_iter().map(|of| of.key).chain(unread).collect();
+    Some(WorkerEvent::Start { token, keys })
 }
 
 /// Jobs to stop: `x key t token`, and `i id` after it, unless the entry is an older one.

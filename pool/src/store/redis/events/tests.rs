@@ -73,13 +73,42 @@ fn worker_events_have_one_kind() {
         worker_event(fields(&["n", "a", "t", "9", "n", "b", "t", "8"])).unwrap(),
         WorkerEvent::Notify { jobs: vec![(key("a"), Token(9)), (key("b"), Token(8))] }
     );
+    let (plain, moved) = ("1|R|7|9|1|0|5|n1.a|5||0|", "1|R|7|9|1|2|5|n1.b|4||0||3");
+    let kept = Checkpoint { token: Token(4), number: 2, at: 8, bytes: "state".into() };
+    let job = |name: &str, record: &str, awaited, checkpoint: Option<Checkpoint>| GrantedJob {
+        key: key(name),
+        awaited,
+        job: BegunJob {
+            record: Record::parse(record.as_bytes()).unwrap(),
+            waiting: name == "q",
+            payload: "body".into(),
+            checkpoint: checkpoint.map(Box::new),
+        },
+    };
+    let granted = Granted {
+        token: Token(9),
+        incarnation: Incarnation(3),
+        jobs: vec![job("p", plain, true, None), job("q", moved, false, Some(kept))],
+    };
+    let header = "1|4|2|8";
+    let grant = ["g", "9", "i", "3", "p", plain, "B", "body", "q", moved, "d", "body", header, "state"];
+    assert_eq!(worker_event(fields(&grant)).unwrap(), WorkerEvent::Grant(granted));
+    for damaged in ["none", "1|R|7|8|1|0|5|n1.a|5||0|", "1|R|7|9|1|0|5|n1.a|5||99999999999|"] {
+        let asked = WorkerEvent::Start { token: Token(9), keys: vec![key("p"), key("q")] };
+        let words = ["g", "9", "i", "3", "p", plain, "B", "body", "q", damaged, "B", "body"];
+        assert_eq!(worker_event(fields(&words)).unwrap(), asked, "the worker asks for all: {damaged}");
+    }
     let head = "7|?5.3|f|name";
     let ask = WorkerEvent::Ask {
         asker: NodeName::new("n1").unwrap(),
         asks: vec![(key("a"), AskEvent::parse(head.as_bytes(), Token(9), "body".into()).unwrap())],
     };
     assert_eq!(worker_event(fields(&["a", "n1", "a", head, "9", "body"])).unwrap(), ask);
-    let strange: [&[&str]; 11] = [
+    let strange: [&[&str]; 15] = [
+        &grant[..6],
+        &["g", "9", "p", plain, "B", "body"],
+        &["g", "9", "i", "3", "p", plain, "Q", "body"],
+        &["g", "9", "i", "3", "p", plain, "C", "body"],
         &["a", "n.1", "a", head, "9", "body"],
         &["a", "n1", "a", head],
         &["a", "n1", "a", "7|?5.3|f", "9", "body"],

@@ -32,7 +32,7 @@ scripts! {
         change_settings = "change_settings-3",
         cleanup = "cleanup-21",
         cordon = "cordon-3",
-        dispatch = "dispatch-11+" answers DispatchReply,
+        dispatch = "dispatch-13+" answers DispatchReply,
         drain = "drain-3",
         due = "due-2",
         drop_notifications = "drop_notifications-3",
@@ -46,7 +46,7 @@ scripts! {
         note = "note-2",
         notifications = "notifications-2",
         notify = "notify-5+" answers NotifyReply,
-        notify_or_start = "notify_or_start-10+" answers NotifyOrStartReply,
+        notify_or_start = "notify_or_start-11+" answers NotifyOrStartReply,
         open_normal = "open_normal-4",
         owned = "owned-3",
         parked = "parked-3",
@@ -61,7 +61,7 @@ scripts! {
         renew = "renew-10+",
         reply = "reply-3+" answers ReplyReply,
         restore_group = "restore_group-2",
-        route = "route-6+" answers RouteReply,
+        route = "route-9+" answers RouteReply,
         save = "save-4" answers SaveReply,
         sched = "sched-3",
         settle = "settle-4",
@@ -110,8 +110,8 @@ pub fn needs_memory(script: &str) -> Option<bool> {
 /// The shared parts; `change` is the replicated map's own.
 const PARTS: Parts = parts! {
     "../../lua/parts/":
-    accept, accept_one, base, checkpoints, clock, delete, elsewhere, generation, guard, keep, living,
-    member, notes, outcome, paused, records, requeue, ring, run_ends, seats, send, settings, suspect, tell,
+    accept, accept_one, base, checkpoints, clock, confirm, delete, elsewhere, finish, generation, give, grants, guard, keep,
+    living, member, notes, outcome, paused, records, requeue, ring, run_ends, seats, send, settings, suspect, tell,
     term, tokens, why;
     change = tenure_rmap::lua::CHANGE
 };

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use tenure_pool::inspect::PoolPhase;
 use tenure_pool::{Error, JobKey, Node, StopReason};
-use tenure_testing::eventually;
 
 use super::{
     SHARDS, all_run, builder, keys_of, node_with_worker, on_both_stores, stop_requested, tombstones,
 };
 use crate::recorder::{Act, SlowEnd};
-use crate::world::{PATIENCE, SHORT, World};
+use crate::world::{PATIENCE, SHORT, World, beside, until};
 
 on_both_stores!(
     a_closing_node_hands_off_the_jobs_of_all_shards,
@@ -92,13 +91,12 @@ async fn a_shutdown_is_hastened_in_all_shards(world: World) {
     for i in 0..12 {
         node.submit((format!("job-{i}"), "")).await.unwrap();
     }
-    let asked = tokio::spawn({
-        let node = node.clone();
-        async move { node.operate().shutdown().closing(PATIENCE * 10).within(PATIENCE).await }
+    let asked = beside(&node, |node| async move {
+        node.operate().shutdown().closing(PATIENCE * 10).within(PATIENCE).await
     });
     // The pool itself says how many shards there are.
     let operator = world.builder("x").shards(2).operate().await.unwrap();
-    eventually(PATIENCE, "the shutdown to begin", async || {
+    until("the shutdown to begin", async || {
         operator.inspect().pool_state().await.unwrap().iter().all(|shard| shard.phase == PoolPhase::Closing)
     })
     .await;
@@ -122,19 +120,13 @@ async fn slow_in_the_last_shard(world: &World) -> (Node, String, Arc<SlowEnd>) {
 
 async fn all_but_its_shard_end(node: &Node, slow: &SlowEnd) {
     slow.asked.notified().await;
-    eventually(PATIENCE, "the second shard to end", async || {
-        node.shard_health()[1].phase == PoolPhase::Closed
-    })
-    .await;
+    until("the second shard to end", async || node.shard_health()[1].phase == PoolPhase::Closed).await;
 }
 
 /// The first shard has no job left, and another shard has one. In a pool with other shards, its key would run twice.
 async fn another_number_of_shards_waits_for_the_last_job_to_end(world: World) {
     let (node, key, slow) = slow_in_the_last_shard(&world).await;
-    let shutdown = tokio::spawn({
-        let node = node.clone();
-        async move { node.operate().shutdown().within(PATIENCE * 2).await }
-    });
+    let shutdown = beside(&node, |node| async move { node.operate().shutdown().within(PATIENCE * 2).await });
     all_but_its_shard_end(&node, &slow).await;
     match builder(&world, "b", 2).join().await.unwrap_err() {
         Error::OtherShards { theirs: SHARDS, ours: 2 } => {}
@@ -175,7 +167,6 @@ async fn a_dropped_handle_closes_all_shards(world: World) {
     let keys = world.dispatch(&a, 30).await;
     drop((a, worker));
     all_run(&world, &b, &keys, "a").await;
-    eventually(PATIENCE, "the workers to be gone", async || b.inspect().workers().await.unwrap().len() == 3)
-        .await;
+    until("the workers to be gone", async || b.inspect().workers().await.unwrap().len() == 3).await;
     world.assert_clean();
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure_pool::{DispatchError, Error, JobSpec, Payload};
-use tenure_testing::eventually;
 
 use super::{SHARDS, builder, node_with_worker, on_both_stores, stop_requested};
 use crate::recorder::Act;
-use crate::world::{Home, PATIENCE, POOL, World};
+use crate::world::{Home, POOL, World, until};
 
 on_both_stores!(
     a_job_lives_its_life_in_the_shard_of_its_key,
@@ -50,7 +49,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(world: World) {
         assert!(matches!(a.dispatch((&key, "")).await, Err(DispatchError::JobExists { .. })));
         a.ensure((&key, "")).await.unwrap();
         a.notify(&key, "hello").await.unwrap();
-        eventually(PATIENCE, "the notification", async || world.recorder.notes(&key) == ["hello"]).await;
+        until("the notification", async || world.recorder.notes(&key) == ["hello"]).await;
         let id = format!("order-{i}");
         let ticket = a.ticket(&key, &id).unwrap();
         assert!(matches!(b.wait(&ticket).await, Err(DispatchError::Unknown)));
@@ -61,7 +60,7 @@ async fn a_job_lives_its_life_in_the_shard_of_its_key(world: World) {
         let ticket = a.submit((&key, "")).id(&id).await.unwrap();
         b.wait(&b.ticket(&key, &id).unwrap()).await.unwrap();
         b.cancel(&ticket).await.unwrap();
-        eventually(PATIENCE, "the cancelled one to end", async || !world.recorder.is_running(&key)).await;
+        until("the cancelled one to end", async || !world.recorder.is_running(&key)).await;
     }
     assert_eq!(seen, [true; 3], "keys of all shards were tried");
     a.dispatch(JobSpec::typed("typed", &Feed { url: "x".into() })).await.unwrap();
@@ -92,7 +91,7 @@ async fn a_batch_is_answered_in_its_order_whatever_the_shards(world: World) {
     for (i, ticket) in tickets.into_iter().enumerate() {
         assert_eq!(ticket.unwrap().key.to_string(), format!("late-{i:03}"));
     }
-    eventually(PATIENCE, "all to run", async || world.recorder.running().len() == 178).await;
+    until("all to run", async || world.recorder.running().len() == 178).await;
     assert!(node.dispatch_many([]).await.is_empty());
 }
 

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::StreamExt;
 use tenure_pool::inspect::{Cursor, PoolPhase};
 use tenure_pool::{Error, Inspector, JobState, RestartPolicy, Settings};
-use tenure_testing::eventually;
 
 use super::{SHARDS, builder, node_with_worker, on_both_stores};
 use crate::recorder::Act;
-use crate::world::{PATIENCE, POOL, SHORT, World};
+use crate::world::{POOL, SHORT, World, until};
 
 on_both_stores!(
     every_job_is_listed_once,
@@ -90,8 +89,7 @@ async fn parked_jobs_of_all_shards_are_listed_and_tried_again(world: World) {
     for key in &keys {
         node.submit((key, "")).restart(RestartPolicy::OnFailure).await.unwrap();
     }
-    eventually(PATIENCE, "all to be parked", async || node.inspect().parked().await.unwrap().len() == 12)
-        .await;
+    until("all to be parked", async || node.inspect().parked().await.unwrap().len() == 12).await;
     let parked = node.inspect().parked().await.unwrap();
     assert!(parked.is_sorted_by_key(|job| job.since));
     assert!(parked.iter().all(|job| job.error.contains("no route")));
@@ -109,7 +107,7 @@ async fn parked_jobs_of_all_shards_are_listed_and_tried_again(world: World) {
     for key in &keys {
         node.operate().unpark(key).await.unwrap();
     }
-    eventually(PATIENCE, "all to run", async || {
+    until("all to run", async || {
         node.inspect().jobs().await.unwrap().iter().filter(|job| job.state == JobState::Running).count() == 12
     })
     .await;

@@ -8,9 +8,8 @@ mod schedules;
 mod workers;
 
 use tenure_pool::{JobInfo, JobState, Node, NodeBuilder, Worker};
-use tenure_testing::eventually;
 
-use crate::world::{Home, PATIENCE, POOL, World};
+use crate::world::{Home, POOL, World, until};
 
 /// The number of shards, unless a test says otherwise.
 const SHARDS: u32 = 3;
@@ -59,7 +58,7 @@ fn stop_requested(world: &World, keys: &[String]) {
 
 /// Waits until every one of these jobs runs, on any worker except this node's.
 async fn all_run(world: &World, node: &Node, keys: &[String], but_on: &str) {
-    eventually(PATIENCE, "every job to run", async || {
+    until("every job to run", async || {
         let workers = node.inspect().workers().await.unwrap();
         let jobs = node.inspect().jobs().await.unwrap_or_default();
         let good = |job: &&JobInfo| {

@@ -7,10 +7,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::select;
 use tenure_pool::{BoxError, JobSpec, Plan, Tick};
-use tenure_testing::eventually;
 
 use super::{node_with_worker, on_both_stores};
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, until};
 
 on_both_stores!(jobs_of_all_shards_follow_what_is_wanted, a_ticker_ticks_on_one_node_of_all);
 
@@ -36,15 +35,15 @@ async fn jobs_of_all_shards_follow_what_is_wanted(world: World) {
         assert!(running.remove("nobody planned it"));
         running
     };
-    eventually(PATIENCE, "all that is wanted to run", async || running() == all).await;
+    until("all that is wanted to run", async || running() == all).await;
     assert!(all.iter().all(|key| world.recorder.starts_of(key) == 1), "in one shard each");
     let fewer: BTreeSet<_> = all.into_iter().step_by(3).collect();
     wanted.lock().unwrap().0.clone_from(&fewer);
     schedule.set_period(OFTEN / 2).await.unwrap();
-    eventually(PATIENCE, "the others to end", async || running() == fewer).await;
+    until("the others to end", async || running() == fewer).await;
     *wanted.lock().unwrap() = (BTreeSet::new(), true);
     tokio::time::timeout(PATIENCE, schedule.ended()).await.expect("it to end in every shard");
-    eventually(PATIENCE, "all planned jobs to end", async || running().is_empty()).await;
+    until("all planned jobs to end", async || running().is_empty()).await;
     schedule.end().await.unwrap();
 }
 

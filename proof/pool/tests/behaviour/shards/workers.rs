@@ -6,10 +6,9 @@ use std::time::Duration;
 use tenure_pool::health::Unhealthy;
 use tenure_pool::inspect::PoolPhase;
 use tenure_pool::{Error, JobKey};
-use tenure_testing::eventually;
 
 use super::{SHARDS, all_run, node_with_worker, on_both_stores};
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, until};
 
 on_both_stores!(
     a_worker_has_a_place_in_every_shard,
@@ -77,7 +76,7 @@ async fn a_crashed_nodes_jobs_run_elsewhere(world: World) {
 
 async fn the_whole_is_as_healthy_as_each_shard(world: World) {
     let (node, _) = node_with_worker(&world, "a").await;
-    eventually(PATIENCE, "all shards to be healthy", async || node.health().is_healthy()).await;
+    until("all shards to be healthy", async || node.health().is_healthy()).await;
     let health = node.health();
     let places: Vec<_> = health.workers.iter().map(|worker| worker.shard).collect();
     assert_eq!((health.phase, places), (PoolPhase::Open, vec![0, 1, 2]));

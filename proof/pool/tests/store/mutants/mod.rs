@@ -8,7 +8,6 @@ mod noticing;
 mod scripts;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +17,10 @@ use tenure_pool::Client;
 use tenure_pool::store::RedisStore;
 use tenure_protocol::model::id::PoolName;
 use tenure_protocol::mutation::{Mutation, ScriptPatch};
-use tenure_testing::mutants::{Missed, Trial};
+use tenure_testing::mutants::{Missed, Mutant, Trial, hush, say};
 
 use self::core::By;
-use self::scripts::{MUTANTS, Mutant};
+use self::scripts::MUTANTS;
 use crate::backend::{BROKEN, PATCHES};
 use crate::lab::Kind;
 use crate::{SUITES, Scenario};
@@ -61,7 +60,7 @@ fn likely(script: &str) -> &'static [&'static str] {
 
 /// All scenarios, the likely ones first.
 fn in_order(mutant: &Mutant) -> Vec<Scenario> {
-    let likely = likely(mutant.patches[0].script);
+    let likely = likely(mutant.file);
     let rank = |suite: &str| likely.iter().position(|name| *name == suite).unwrap_or(likely.len());
     let mut suites = SUITES.to_vec();
     suites.sort_by_key(|(suite, _)| rank(suite));
@@ -129,24 +128,13 @@ fn every_line_stands_in_its_script() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     for mutant in MUTANTS {
-        drop(RedisStore::open_patched(&client, &pool, true, mutant.patches));
+        drop(RedisStore::open_patched(&client, &pool, true, patches(mutant)));
     }
 }
 
-/// Prints a line of the table past the harness, which hides the output of passing tests.
-fn say(line: &str) {
-    let mut table = std::io::stdout();
-    writeln!(table, "{line}").unwrap();
-}
-
-/// Panics of scenarios are expected, so they are not reported.
-fn hush() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if std::thread::current().name() != Some("mutant") {
-            report(panic);
-        }
-    }));
+/// The broken line, for the rest of this process.
+fn patches(mutant: &Mutant) -> &'static [ScriptPatch] {
+    Vec::leak(vec![ScriptPatch { script: mutant.file, from: mutant.from, to: mutant.to }])
 }
 
 #[test]
@@ -166,9 +154,9 @@ fn mutants_of_scripts_are_caught() {
             scope.spawn(|| {
                 loop {
                     let Some(mutant) = queue.lock().unwrap().next() else { break };
-                    let (mut names, mut is_late) = (Vec::new(), false);
+                    let (mut names, mut is_late, patches) = (Vec::new(), false, patches(mutant));
                     for scenario in in_order(mutant) {
-                        match trial(scenario, mutant.patches) {
+                        match trial(scenario, patches) {
                             Trial::Fails => names.push(scenario.0),
                             Trial::TakesTooLong => is_late = true,
                             Trial::Passes => {}

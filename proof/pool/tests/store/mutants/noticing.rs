@@ -14,7 +14,9 @@ pub(crate) fn noticed(mutation: Mutation, by: By) -> Option<String> {
             let scenario = super::scenario(name)?;
             super::notices_in_memory(scenario, mutation).then(|| name.to_owned())
         }
-        Core(name) => named("../../protocol/src/core/tests/mutants.rs", mutation, name),
+        Core(name) => ["mutants.rs", "mutants/granting.rs"]
+            .into_iter()
+            .find_map(|file| named(&format!("../../protocol/src/core/tests/{file}"), mutation, name)),
         Runtime(name) => named("../../pool/src/runtime/actors/tests.rs", mutation, name),
         Model(name) => named("../sim/tests/model/main.rs", mutation, name),
         Failure(file, name) => named(&format!("tests/failures/{file}.rs"), mutation, name),

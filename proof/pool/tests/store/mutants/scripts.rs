@@ -1,27 +1,10 @@
 //! The scripts, each with one line left out or inverted.
 
-use tenure_protocol::mutation::ScriptPatch;
-
-/// A broken script, and the scenario that is tried first: the one that caught it when it was added.
-pub(crate) struct Mutant {
-    pub(crate) what: &'static str,
-    pub(crate) patches: &'static [ScriptPatch],
-    pub(crate) caught_by: &'static str,
-}
-
-macro_rules! mutants {
-    ($($what:literal: $script:literal, $from:literal => $to:literal, by $caught_by:literal;)*) => {
-        &[$(Mutant {
-            what: $what,
-            patches: &[ScriptPatch { script: $script, from: $from, to: $to }],
-            caught_by: $caught_by,
-        },)*]
-    };
-}
+use tenure_testing::mutants::Mutant;
 
 /// The name of each mutant, its script (empty: every script that shares the part), the text, its replacement, and the
 /// scenario that notices it.
-pub(crate) const MUTANTS: &[Mutant] = mutants! {
+pub(crate) const MUTANTS: &[Mutant] = tenure_testing::mutants! {
     "an ask goes under any token": "ask", " or argv[of_tokens + y] ~= token then"
         => " then", by "an_ask_under_another_token_is_told_who_owns_it";
     "an ask goes to whoever is guessed": "ask", " or argv[6 + x] ~= owner"
@@ -412,12 +395,16 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_fenced_worker_begins_nothing";
     "a begin of one worker for all": "begin", "local wid, jobs = argv[2 + w]"
         => "local wid, jobs = argv[3]", by "workers_that_begin_together_are_answered_each_for_itself";
-    "a fenced worker deletes entries": "begin", "if entries > 0 and heard[w] == 'O' then"
-        => "if entries > 0 then", by "workers_that_begin_together_are_answered_each_for_itself";
+    "a fenced worker deletes entries": "begin", "(not heard or heard[w] == 'O')"
+        => "true", by "workers_that_begin_together_are_answered_each_for_itself";
     "a full answer of each worker": "begin", "local of_token, mine, first, begun_first = nil, nil, nil, nil"
         => "bytes = 0\n  local of_token, mine, first, begun_first = nil, nil, nil, nil", by "an_answer_is_full_for_all_workers_of_a_call";
     "the payloads of one worker for all": "begin", "payloads[i - page + 1]"
         => "payloads[i - last - page + 1]", by "workers_that_begin_together_are_answered_each_for_itself";
+    "a note of starts leaves finished entries": "started", "finish(5, of_entries, of_finished, workers)"
+        => "", by "starts_of_workers_are_noted_together";
+    "a note of starts tells the workers": "started", "tell_nodes(5 + workers, events)"
+        => "tell_nodes(5, events)", by "nodes_that_wait_are_told";
     "a note of one worker for all": "started", "local wid, of_token, running, stopping, length = argv[2 + w]"
         => "local wid, of_token, running, stopping, length = argv[3]", by "starts_of_workers_are_noted_together";
     "every begin counts as the first": "begin", "if flag == '0' then"
@@ -542,8 +529,78 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
     "a placement its worker does not own": "dispatch", "call('ZADD', OWNERS, unpack(owned))"
         => "", by "a_job_that_names_its_worker_is_assigned_at_once";
-    "a placement with an old token": "dispatch", "token or num(call('HINCRBY', POOL, 'token', 1))"
-        => "token or call('HGET', POOL, 'token')", by "a_job_that_names_its_worker_is_assigned_at_once";
+    "a placement with an old token": "dispatch", "token, due_begun = token or num(call('HINCRBY', POOL, 'token', 1))"
+        => "token, due_begun = token or call('HGET', POOL, 'token')", by "a_job_that_names_its_worker_is_assigned_at_once";
+    "a grant with an old token": "dispatch", "    token = token or num(call('HINCRBY', POOL, 'token', 1))"
+        => "    token = token or call('HGET', POOL, 'token')", by "a_granted_job_is_its_workers_at_once";
+    "a grant is due for its start": "dispatch", "if scored > 0 then call('ZADD', QUEUE, unpack(scores)) end"
+        => "call('ZADD', QUEUE, due_at, records[1])", by "a_granted_job_is_its_workers_at_once";
+    "a grant its worker does not own": "dispatch", "'0', grant.member .. key"
+        => "'0', 'nobody:' .. key", by "a_worker_that_does_not_attest_has_tried_its_grants";
+    "a grant of another incarnation": "dispatch", "'i', argv[1], n = 4"
+        => "'i', '0', n = 4", by "a_granted_job_is_its_workers_at_once";
+    "a grant has begun": "dispatch", "grant.front .. '0|' .. ts"
+        => "grant.front .. '1|' .. ts", by "a_granted_job_is_its_workers_at_once";
+    "long payloads are granted": "dispatch", "#payload <= grant_most"
+        => "grant_most > 0", by "a_long_payload_is_assigned";
+    "a grant without a bound": "dispatch", "grant.bytes + #payload <= GRANT_BYTES"
+        => "true", by "a_grant_has_a_bound_of_bytes";
+    "a grant behind what is assigned": "dispatch", "if not grants[x] then call('XADD', KEYS[fixed + x], '*', unpack(event, 1, event.n)) end"
+        => "call('XADD', KEYS[fixed + x], '*', unpack(event, 1, event.n))", by "a_grant_comes_before_what_is_assigned_with_it";
+    "a grant over what is left": "dispatch", " and not strays[i]"
+        => "", by "nothing_is_granted_over_a_former_jobs_checkpoint";
+    "a grant hides that notifications wait": "dispatch", "if noted[i] then news = news == 'B' and 'N' or 'n' end"
+        => "", by "nothing_is_granted_over_a_former_jobs_checkpoint";
+    "all grants are awaited": "dispatch", "sub(awaited, i, i)"
+        => "'B'", by "the_news_say_whether_somebody_waits";
+    "a first notification is not in the news": "notify_or_start", "argv[5 + x], 'n'"
+        => "argv[5 + x], 'b'", by "a_job_started_by_a_notification_is_granted";
+    "a routed grant is due for its start": "route", "if #unqueued > 0 then call('ZREM', QUEUE, unpack(unqueued)) end"
+        => "", by "a_routed_job_is_granted";
+    "a routed grant forgets that its job ran": "route", "grant.front .. flag .. '|'"
+        => "grant.front .. '0|'", by "a_moved_job_is_granted_with_all_that_is_left";
+    "a routed grant without its checkpoint": "route", "return header and state and given(header) and { header, state } or nil"
+        => "return nil", by "a_moved_job_is_granted_with_all_that_is_left";
+    "a routed grant hides that notifications wait": "route", "local waits = any_notes and"
+        => "local waits = false and", by "a_moved_job_is_granted_with_all_that_is_left";
+    "jobs that failed are granted": "route", "'^1|Q||%d+|0|([012])|%d+()'"
+        => "'^1|Q||%d+|%d+|([012])|%d+()'", by "what_failed_or_was_lost_or_is_long_is_assigned";
+    "checkpoints weigh nothing": "route", " or bytes + size > most then return false end"
+        => " then return false end", by "what_failed_or_was_lost_or_is_long_is_assigned";
+    "a router grants long payloads": "route", "local fits, saved = bytes and bytes <= most, nil"
+        => "local fits, saved = bytes, nil", by "a_long_payload_is_assigned";
+    "a router assigns before it grants": "route", "if grants[x].n > 4 then send_grant(stream, grants[x]) end\n      if event.n > 2 then redis.pcall('XADD', stream, '*', unpack(event, 1, event.n)) end"
+        => "if event.n > 2 then redis.pcall('XADD', stream, '*', unpack(event, 1, event.n)) end\n      if grants[x].n > 4 then send_grant(stream, grants[x]) end", by "what_failed_or_was_lost_or_is_long_is_assigned";
+    "a router grants over a checkpoint": "route", "if begun == '0' and (header or state) then return false end"
+        => "", by "a_router_grants_nothing_over_a_former_jobs_checkpoint";
+    "a worker that does not attest has not tried a grant": "attend", "if p.state == 'R' then confirm(p) end"
+        => "", by "a_worker_that_does_not_attest_has_tried_its_grants";
+    "a begin leaves a grant unbegun": "begin", "if found == 1 then begun, is_granted = text, true end"
+        => "", by "a_begin_confirms_a_grant_and_is_answered_as_a_first";
+    "a begin of a grant is not counted": "begin", "(is_granted and 1 or news)"
+        => "news", by "a_begin_confirms_a_grant_and_is_answered_as_a_first";
+    "the start of a grant is not counted": "started", "if byte(r, flag) == 48 then never_begun = never_begun + 1 end"
+        => "", by "a_start_confirms_a_grant";
+    "a checkpoint leaves a grant unbegun": "save", "if granted == 1 and not begins[key] then"
+        => "if false then", by "a_checkpoint_confirms_a_grant_and_outlives_the_begin";
+    "a stop leaves a grant unbegun": "stop", "r = granted == 1 and stopped or gsub"
+        => "r = gsub", by "a_stop_confirms_a_grant_and_asks_the_owner";
+    "a stop of a grant is not counted": "stop", "if granted == 1 then confirmed = confirmed + 1 end"
+        => "", by "a_stop_confirms_a_grant_and_asks_the_owner";
+    "a lost worker has not tried a grant": "reap", "    if p.state == 'R' then confirm(p) end\n    local delay"
+        => "    local delay", by "a_lost_worker_has_tried_what_it_was_granted";
+    "a grant that is given back has begun": "release", "local nobody_had = mode == 'b'"
+        => "local nobody_had = false", by "a_granted_job_that_is_given_back_has_not_begun";
+    "a grant that is sent elsewhere has begun": "release", " or mode == 'e' and way.result == ''"
+        => "", by "a_granted_job_that_is_given_back_has_not_begun";
+    "a grant that a handler refuses has not begun": "release", " and way.result == ''\n"
+        => "\n", by "a_granted_job_that_is_given_back_has_not_begun";
+    "a grant that ends has not begun": "release", "if p.state == 'R' and not nobody_had then confirm(p) end"
+        => "", by "a_granted_job_that_ends_has_begun";
+    "news of a grant stay lost": "steer", "if way == 'n' and p.begun ~= '2' and event.owner == p.owner then"
+        => "if false then", by "a_granted_job_whose_news_are_lost_is_assigned_once_more";
+    "news of what has begun are told again": "steer", "way == 'n' and p.begun ~= '2' and"
+        => "way == 'n' and", by "a_granted_job_whose_news_are_lost_is_assigned_once_more";
     "a placement sent again is made again": "dispatch", "letter = not p and 'X' or same(p.id, id) and 'A' or p.state == 'P' and (is_paused(p) and 'Y' or 'P') or 'E'\n      break"
         => "if not same(p.id, id) then letter = 'E' break end", by "a_placed_job_sent_again_is_assigned_once";
     "an error outlasts the next begin": "begin", "if #explained > 0 then redis.pcall('HDEL', ERRORS, unpack(explained)) end"
@@ -556,8 +613,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "'^1|%u|%d*|%d+('", by "a_job_is_assigned_once";
     "route while stopping": "route", "if is_stopping(flag) then return { 'SHUTDOWN' } end"
         => "", by "a_closing_pool_still_routes";
-    "an assignment without its event": "route", "call('XADD', KEYS[6 + x], '*', unpack(event, 1, event.n))"
-        => "call('EXISTS', KEYS[6 + x])", by "a_routed_job_is_assigned_and_its_worker_told";
+    "an assignment without its event": "route", "redis.pcall('XADD', stream, '*', unpack(event, 1, event.n))"
+        => "call('EXISTS', stream)", by "a_routed_job_is_assigned_and_its_worker_told";
     "start events are not acknowledged": "route", "call('XACK', STARTS, 'routers', unpack(argv, 5, 4 + entries))"
         => "", by "a_job_is_assigned_once";
     "sweep leaves an assignment with its worker": "sweep", "if requeue(key, p, t, 0, route_ms, max_attempts, 'not begun in time') == 'P' then"
@@ -610,6 +667,14 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "beat(argv[i])", by "a_heartbeat_counts_members_only";
     "a stream that was made anew is not told": "renew", "out[8] = '1'"
         => "", by "a_heartbeat_opens_the_nodes_stream";
+    "a renewal names no entry of a stream": "renew", "entry and oldest(KEYS[streams + i - 6]) or ''"
+        => "''", by "a_heartbeat_names_the_oldest_entry_of_each_workers_stream";
+    "a renewal looks at the streams of others": "renew", "argv[4] == '' and 10 or 11"
+        => "10", by "a_heartbeat_names_the_oldest_entry_of_each_workers_stream";
+    "a renewal looks at the stream of a fenced worker": "renew", "entry and oldest(KEYS"
+        => "oldest(KEYS", by "a_heartbeat_looks_at_no_stream_of_a_fenced_worker";
+    "a stream of another type costs a lease": "renew", "redis.pcall('XRANGE', stream"
+        => "call('XRANGE', stream", by "a_stream_of_another_type_costs_no_lease";
     "renewals do not raise the token": "renew", "raise(head[7], seen_token(argv[2]))"
         => "raise(head[7], 0)", by "a_heartbeat_raises_the_token_counter";
     "renewals do not tell the token": "renew", "num(highest)"
@@ -726,7 +791,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         => "local owner = nil", by "a_job_that_is_there_is_notified_and_not_started";
     "a start is under its caller's id": "notify_or_start", "'^[0-9A-Za-z_:-]+()%.()[0-9A-Za-z_:.-]+$'"
         => "'^[0-9A-Za-z_:-]+()%.!?()[0-9A-Za-z_:.-]+$'", by "a_start_with_a_bad_argument_is_refused";
-    "the notification of a start is lost": "notify_or_start", "write_kept(10)"
+    "the notification of a start is lost": "notify_or_start", "write_kept(11)"
         => "", by "a_job_that_is_not_there_is_accepted_with_its_first";
     "two for one key start it twice": "notify_or_start", "accepted[key] or stored[i]"
         => "stored[i]", by "several_for_one_key_start_it_once";

@@ -6,11 +6,11 @@ use tenure_pool::inspect::Cause;
 use tenure_pool::store::Said as Word;
 use tenure_pool::store::{
     Ask, AskEvent, AskId, AskItem, Attend, Attest, AttestItem, AttestJobs, Begin, Bootstrap, ChangeSchedule,
-    ChangeSettings, CleanUp, Content, Cordon, Dispatch, DispatchItem, Drain, DropNotifications, Expire,
-    Explain, ForgetNode, HandedOff, HoldTurns, Inspect, Join, JoinRequest, LaterPayload, ListJobs, ListOwned,
-    ListParked, ListPlanned, LookUp, Note, Notify, NotifyItem, NotifyOrStart, NotifyOrStartItem, OpenNormal,
-    Placing, PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadDue, ReadFigures,
-    ReadHeartbeats, ReadNotifications, ReadOldest, ReadPayload, ReadState, ReadStatuses, Reap, Recover,
+    ChangeSettings, CleanUp, Content, Cordon, Dispatch, DispatchItem, Drain, DropNotifications, EntryId,
+    Expire, Explain, ForgetNode, HandedOff, HoldTurns, Inspect, Join, JoinRequest, LaterPayload, ListJobs,
+    ListOwned, ListParked, ListPlanned, LookUp, Note, Notify, NotifyItem, NotifyOrStart, NotifyOrStartItem,
+    OpenNormal, Placing, PoolEvent, PoolState, PruneConsumers, Purge, RaiseLevel, ReadCheckpoint, ReadDue,
+    ReadFigures, ReadHeartbeats, ReadNotifications, ReadPayload, ReadState, ReadStatuses, Reap, Recover,
     Release, ReleaseItem, ReleaseMode, Renew, Reply, ReplyItem, RestoreGroup, Route, Save, SaveItem,
     ScheduleChange, ScheduleEntry, ScheduleKey, ScheduleKind, Seen, SettingChange, Settle, ShutDown,
     ShutdownMode, Started, StartedItem, Steer, SteerItem, Stop, StopItem, Store, Sweep, Take, TakeItem,
@@ -31,6 +31,7 @@ use super::call::{
 };
 use super::op::{Aim, Attested, Begun as Drawn, Dispatched, Op, Released, Said, Stopped};
 use crate::backend::{Backend, Saved};
+use crate::single::Single as _;
 
 /// Keys whose bytes may be mistaken for something else.
 const KEYS: [&[u8]; 8] = [b"a", b"a:", b"1:a", b"h:a", b"0:a", b"\xff|\n", b"|1|R|", b"s3"];
@@ -55,6 +56,7 @@ fn settings(max_attempts: u32) -> Settings {
         notify_bytes: 60,
         payload_max: 32,
         checkpoint_max: 12,
+        grant_max: 8,
         ..Settings::default()
     }
 }
@@ -124,11 +126,11 @@ impl<'a> Driver<'a> {
                 self.outdated = true;
                 return Ok(());
             }
-            Op::Client { newer } => {
+            Op::Client(newer) => {
                 self.is_newer = *newer;
                 return Ok(());
             }
-            Op::Clock { step } => {
+            Op::Clock(step) => {
                 for side in self.sides {
                     side.set_clock(side.now().saturating_add_signed(*step)).await;
                 }
@@ -206,14 +208,14 @@ impl<'a> Driver<'a> {
                     self.attest(said).await?;
                 }
             }
-            Op::Attest { said } => self.attest(said).await?,
+            Op::Attest(said) => self.attest(said).await?,
             Op::End => {
                 for worker in self.workers.clone() {
                     self.call(end(vec![(worker, None)])).await?;
                     self.call(same(Reap { worker, limit: KEYS.len() })).await?;
                 }
             }
-            Op::Run { key } => self.run(*key).await?,
+            Op::Run(key) => self.run(*key).await?,
             Op::Route { read, extra, spread, aim } => self.route(*read, extra, *spread, *aim).await?,
             _ => {
                 if let Some(call) = self.resolve(op).await {
@@ -444,14 +446,14 @@ impl<'a> Driver<'a> {
                 });
                 viewed(Join { request }, |seat, answer| answer.joined = Some(seat.worker))
             }
-            Op::Raise { level } => same(RaiseLevel { level: *level }),
+            Op::Raise(level) => same(RaiseLevel { level: *level }),
             Op::Cordon { node: at, on, aim } => {
                 let (revision, _) = self.ring().await;
                 let seen = Revision(revision.0.saturating_sub(u64::from(!aim)));
                 same(Cordon { seen, node: node(*at), on: *on })
             }
-            Op::Settle { worker } => same(Settle { worker: self.worker(*worker) }),
-            Op::ChangeSettings { changes } => {
+            Op::Settle(worker) => same(Settle { worker: self.worker(*worker) }),
+            Op::ChangeSettings(changes) => {
                 let stored = self.memory().settings().borrow().fields.clone();
                 let change = |&(setting, aim, to): &(usize, bool, u64)| {
                     let name =
@@ -461,11 +463,11 @@ impl<'a> Driver<'a> {
                 };
                 same(ChangeSettings { changes: changes.iter().map(change).collect() })
             }
-            Op::Drain { workers } => {
+            Op::Drain(workers) => {
                 same(Drain { workers: workers.iter().map(|worker| self.worker(*worker)).collect() })
             }
-            Op::Leave { worker } => end(vec![(self.worker(*worker), None)]),
-            Op::Expire { of } => {
+            Op::Leave(worker) => end(vec![(self.worker(*worker), None)]),
+            Op::Expire(of) => {
                 let counters = self.memory().read(&ReadHeartbeats { workers: None }).await.unwrap();
                 let ended = |&(worker, leaves, aim): &(usize, bool, bool)| {
                     let worker = self.worker(worker);
@@ -480,8 +482,13 @@ impl<'a> Driver<'a> {
                 let workers = workers.iter().map(|worker| self.worker(*worker)).collect();
                 let status = body(*floor as usize % 3);
                 let seen = Seen { token, floor: *floor, ..Seen::default() };
-                let renew = Renew { seen, node: name.map(node), workers, status };
-                viewed(renew, |renewal, _| renewal.run_id.clear())
+                let looks_at_memory = floor % 2 == 1;
+                let renew = Renew { seen, node: name.map(node), workers, status, looks_at_memory };
+                viewed(renew, |renewal, _| {
+                    renewal.run_id.clear();
+                    // Each store has ids of its own.
+                    renewal.oldest.iter_mut().flatten().for_each(|entry| *entry = EntryId::MIN);
+                })
             }
             Op::Dispatch { jobs, placed } => {
                 let mut items: Vec<_> = jobs.iter().map(|job| self.dispatched(job)).collect();
@@ -498,7 +505,7 @@ impl<'a> Driver<'a> {
                 let ring = self.place(notes.iter_mut().map(|note| &mut note.start), *placed).await;
                 same(NotifyOrStart { ring, items: notes })
             }
-            Op::Begin { of } => {
+            Op::Begin(of) => {
                 let mut begins = Vec::new();
                 for Drawn { jobs, finish, idle } in of {
                     let (worker, keys) =
@@ -517,18 +524,23 @@ impl<'a> Driver<'a> {
                 };
                 of_side(|side| Begin { begins: begins.iter().map(|begins| of(side, begins)).collect() })
             }
-            Op::Started { of } => {
+            Op::Started(of) => {
                 let mut starts = Vec::new();
-                for jobs in of {
+                for (jobs, finish) in of {
                     let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
                     let mut items = Vec::new();
                     for (key, (_, aim, tell)) in keys.into_iter().zip(jobs) {
                         let token = self.token(key, *aim).await;
                         items.push(StartedItem { key: job(key), token, tell: tell.map(node) });
                     }
-                    starts.push(WorkerStarts { worker, items });
+                    starts.push((worker, self.oldest(worker, *finish).await, items));
                 }
-                same(Started { starts })
+                let of = |side, (worker, pairs, items): &(_, Vec<EntryPair>, Vec<_>)| WorkerStarts {
+                    worker: *worker,
+                    finished: entries(pairs, side),
+                    items: items.clone(),
+                };
+                of_side(|side| Started { starts: starts.iter().map(|starts| of(side, starts)).collect() })
             }
             Op::Release { jobs, finish } => {
                 let states = [Running, Stopping, Assigned];
@@ -553,7 +565,7 @@ impl<'a> Driver<'a> {
                 }
                 same(Stop { turn: None, repeat: *repeat, waiting: waiting.map(node), items })
             }
-            Op::Unpark { jobs } => {
+            Op::Unpark(jobs) => {
                 let mut items = Vec::new();
                 for (key, right_id) in jobs {
                     let key = self.near(*key, &[Parked, Parked, Running], None).await;
@@ -564,7 +576,7 @@ impl<'a> Driver<'a> {
                 }
                 same(Unpark { jobs: items })
             }
-            Op::Steer { jobs } => same(Steer { items: self.steers(jobs).await }),
+            Op::Steer(jobs) => same(Steer { items: self.steers(jobs).await }),
             Op::Sched { schedule, change, period, aim } => {
                 let key = schedule_key(*schedule);
                 let entry = self.schedule(*schedule).await;
@@ -624,7 +636,7 @@ impl<'a> Driver<'a> {
                 let plan = schedule_key(*schedule).name;
                 same(ListPlanned { plan, after: after.map(job), limit: *limit })
             }
-            Op::Notify { items } => {
+            Op::Notify(items) => {
                 let mut notes = Vec::new();
                 for (key, aim, len) in items {
                     let key = self.near(*key, &[Running, Queued, Stopping], None).await;
@@ -633,7 +645,7 @@ impl<'a> Driver<'a> {
                 }
                 same(Notify { items: notes })
             }
-            Op::Update { items } => same(Update { turn: None, items: self.updates(items).await }),
+            Op::Update(items) => same(Update { turn: None, items: self.updates(items).await }),
             Op::UpdatePlanned { schedule, items, aim } => {
                 let items = self.updates(items).await;
                 same(Update { turn: Some(self.turn(*schedule, *aim).await), items })
@@ -654,7 +666,7 @@ impl<'a> Driver<'a> {
                 let pairs = self.oldest(worker, *finish).await;
                 of_side(|side| Take { worker, finished: entries(&pairs, side), items: items.clone() })
             }
-            Op::SaveStates { jobs } => {
+            Op::SaveStates(jobs) => {
                 let (worker, keys) = self.held(jobs.iter().map(|job| job.0), &[Running, Stopping]).await;
                 let mut items = Vec::new();
                 for (key, &(_, aim, own, number, len)) in keys.into_iter().zip(jobs) {
@@ -707,10 +719,10 @@ impl<'a> Driver<'a> {
             Op::Read { node: at, max } => read_pool(node(*at), *max),
             Op::Claim { node: at, max } => claim_pool(node(*at), *max),
             Op::NodeEvents { node: at, max } => read_node(node(*at), &self.workers, *max),
-            Op::Tell { ids } => {
+            Op::Tell(ids) => {
                 same(Tell { outcomes: ids.iter().map(|id| (dispatch_id(*id), "ok".to_owned())).collect() })
             }
-            Op::Shutdown { mode } => {
+            Op::Shutdown(mode) => {
                 let closing = ShutdownMode::Closing(Duration::from_secs(2));
                 let modes = [closing, ShutdownMode::DropQueued, ShutdownMode::Advance];
                 same(ShutDown { by: node(1), mode: modes[*mode] })
@@ -727,8 +739,8 @@ impl<'a> Driver<'a> {
             }
             Op::OpenNormal => same(OpenNormal),
             Op::Prune => same(PruneConsumers { idle: Duration::ZERO }),
-            Op::ForgetNode { node: at } => same(ForgetNode { node: node(*at) }),
-            Op::Resend { back } => self.sent.iter().rev().nth(*back)?.clone(),
+            Op::ForgetNode(at) => same(ForgetNode { node: node(*at) }),
+            Op::Resend(back) => self.sent.iter().rev().nth(*back)?.clone(),
             _ => return None,
         })
     }
@@ -849,8 +861,8 @@ impl<'a> Driver<'a> {
 
     /// The oldest entry of a worker's stream, on both stores.
     async fn oldest(&self, worker: WorkerId, wanted: bool) -> Vec<EntryPair> {
-        let memory = self.sides[0].store.read(&ReadOldest { worker }).await.unwrap();
-        let redis = self.sides[1].store.read(&ReadOldest { worker }).await.unwrap();
+        let memory = self.sides[0].store.oldest(worker).await;
+        let redis = self.sides[1].store.oldest(worker).await;
         match (memory, redis) {
             (Some(ours), Some(theirs)) if wanted => vec![[ours, theirs]],
             _ => Vec::new(),
@@ -881,6 +893,7 @@ impl<'a> Driver<'a> {
             hash: if job_.hash == 0 { String::new() } else { "digest".to_owned() },
             payload: body(job_.size),
             worker: None,
+            awaited: job_.id.is_multiple_of(2),
         }
     }
 

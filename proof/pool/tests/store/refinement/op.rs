@@ -8,6 +8,9 @@ use tenure_pool::store::Way;
 /// True nine times in ten: the client is up to date.
 pub(crate) type Aim = bool;
 
+/// The starts of one worker, and whether its oldest entry is finished.
+pub(crate) type Noted = (Vec<(usize, Aim, Option<usize>)>, bool);
+
 /// One move.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -16,35 +19,21 @@ pub(crate) enum Op {
         again: bool,
         other_settings: bool,
     },
-    Settle {
-        worker: usize,
-    },
+    Settle(usize),
     /// From now on the client has level 2, or 1.
-    Client {
-        newer: bool,
-    },
-    Raise {
-        level: u32,
-    },
+    Client(bool),
+    Raise(u32),
     Cordon {
         node: usize,
         on: bool,
         aim: Aim,
     },
-    ChangeSettings {
-        changes: Vec<(usize, Aim, u64)>,
-    },
-    Drain {
-        workers: Vec<usize>,
-    },
+    ChangeSettings(Vec<(usize, Aim, u64)>),
+    Drain(Vec<usize>),
     /// Workers with whether each leaves by itself, and whether its counter is named rightly.
-    Expire {
-        of: Vec<(usize, bool, bool)>,
-    },
+    Expire(Vec<(usize, bool, bool)>),
     /// A worker's own end.
-    Leave {
-        worker: usize,
-    },
+    Leave(usize),
     Reap {
         worker: usize,
         limit: usize,
@@ -61,21 +50,15 @@ pub(crate) enum Op {
         placed: Option<(usize, Aim)>,
     },
     /// A queued job is routed and begun at once.
-    Run {
-        key: usize,
-    },
+    Run(usize),
     Route {
         read: usize,
         extra: Vec<usize>,
         spread: usize,
         aim: Aim,
     },
-    Begin {
-        of: Vec<Begun>,
-    },
-    Started {
-        of: Vec<Vec<(usize, Aim, Option<usize>)>>,
-    },
+    Begin(Vec<Begun>),
+    Started(Vec<Noted>),
     Release {
         jobs: Vec<Released>,
         finish: bool,
@@ -85,13 +68,9 @@ pub(crate) enum Op {
         repeat: bool,
         waiting: Option<usize>,
     },
-    Unpark {
-        jobs: Vec<(usize, Aim)>,
-    },
+    Unpark(Vec<(usize, Aim)>),
     /// Ways, and whether token and time are those of the record.
-    Steer {
-        jobs: Vec<(usize, Aim, Aim, usize)>,
-    },
+    Steer(Vec<(usize, Aim, Aim, usize)>),
     /// A schedule is made, changed or ended.
     Sched {
         schedule: usize,
@@ -129,13 +108,9 @@ pub(crate) enum Op {
         after: Option<usize>,
         limit: usize,
     },
-    Notify {
-        items: Vec<(usize, Aim, usize)>,
-    },
+    Notify(Vec<(usize, Aim, usize)>),
     /// Other payloads, each by the record's generation or by another one.
-    Update {
-        items: Vec<(usize, Aim, i64, usize)>,
-    },
+    Update(Vec<(usize, Aim, i64, usize)>),
     /// Notifications that start their jobs: with the guess of the owner, and whether the ring is the present one.
     NotifyOrStart {
         items: Vec<(Dispatched, Aim, usize)>,
@@ -150,9 +125,7 @@ pub(crate) enum Op {
         finish: bool,
     },
     /// Checkpoints, each under the record's token or given under an earlier one.
-    SaveStates {
-        jobs: Vec<(usize, Aim, Aim, u64, usize)>,
-    },
+    SaveStates(Vec<(usize, Aim, Aim, u64, usize)>),
     /// Asks, with how far ahead of the clock each ends.
     Ask {
         items: Vec<(usize, Aim, Aim, i64, usize)>,
@@ -193,12 +166,8 @@ pub(crate) enum Op {
         most: u64,
         entry: usize,
     },
-    Tell {
-        ids: Vec<usize>,
-    },
-    Clock {
-        step: i64,
-    },
+    Tell(Vec<usize>),
+    Clock(i64),
     Damage {
         key: usize,
         kind: usize,
@@ -208,9 +177,7 @@ pub(crate) enum Op {
         key: usize,
     },
     LoseGroup,
-    Shutdown {
-        mode: usize,
-    },
+    Shutdown(usize),
     Purge,
     Cleanup,
     /// `ended`: what the caller knows about a pool that has ended: nothing, an earlier incarnation, or this one.
@@ -227,9 +194,7 @@ pub(crate) enum Op {
         said: Vec<Said>,
     },
     /// In phase R: a worker reports its jobs, and then sends its final report or not.
-    Attest {
-        said: Said,
-    },
+    Attest(Said),
     /// After a recovery: everybody leaves, the pool opens.
     Reopen,
     /// Everybody leaves and is reaped.
@@ -241,13 +206,9 @@ pub(crate) enum Op {
         floor: u32,
     },
     Prune,
-    ForgetNode {
-        node: usize,
-    },
+    ForgetNode(usize),
     /// An earlier call, sent again as it was.
-    Resend {
-        back: usize,
-    },
+    Resend(usize),
     /// The next call is made with the incarnation before.
     Outdated,
 }
@@ -412,31 +373,32 @@ fn op() -> impl Strategy<Value = Op> {
     let jobs = prop_oneof![
         9 => (vec(dispatched(), 1..5), prop::option::of((worker(), aim())))
             .prop_map(|(jobs, placed)| Op::Dispatch { jobs, placed }),
-        24 => key().prop_map(|key| Op::Run { key }),
+        24 => key().prop_map(Op::Run),
         16 => (1_usize..6, vec(key(), 0..3), 1_usize..3, aim())
             .prop_map(|(read, extra, spread, aim)| Op::Route { read, extra, spread, aim }),
-        16 => vec(begun(), 1..4).prop_map(|of| Op::Begin { of }),
-        6 => vec(vec((key(), aim(), prop::option::of(node())), 1..4), 1..4).prop_map(|of| Op::Started { of }),
+        16 => vec(begun(), 1..4).prop_map(Op::Begin),
+        6 => vec((vec((key(), aim(), prop::option::of(node())), 1..4), any::<bool>()), 1..4)
+            .prop_map(Op::Started),
         16 => (vec(released(), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Release { jobs, finish }),
         4 => (vec(stopped(), 1..4), rare(), prop::option::of(node()))
             .prop_map(|(jobs, repeat, waiting)| Op::Stop { jobs, repeat, waiting }),
-        4 => vec((key(), aim()), 1..4).prop_map(|jobs| Op::Unpark { jobs }),
-        6 => vec((key(), aim(), aim(), 0..Way::ALL.len()), 1..4).prop_map(|jobs| Op::Steer { jobs }),
-        7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(|items| Op::Notify { items }),
+        4 => vec((key(), aim()), 1..4).prop_map(Op::Unpark),
+        6 => vec((key(), aim(), aim(), 0..Way::ALL.len()), 1..4).prop_map(Op::Steer),
+        7 => vec((key(), aim(), 0_usize..30), 1..5).prop_map(Op::Notify),
         6 => vec((key(), aim(), prop_oneof![6 => Just(0_i64), 1 => -1_i64..2], 0_usize..30), 1..5)
-            .prop_map(|items| Op::Update { items }),
+            .prop_map(Op::Update),
         5 => (vec((dispatched(), aim(), 0_usize..30), 1..5), prop::option::of((0_usize..4, aim())))
             .prop_map(|(items, placed)| Op::NotifyOrStart { items, placed }),
         2 => (key(), 0_u64..6).prop_map(|(key, behind)| Op::DropNotifications { key, behind }),
         6 => (vec((key(), aim(), 0_u64..6), 1..4), any::<bool>()).prop_map(|(jobs, finish)| Op::Take { jobs, finish }),
-        8 => vec((key(), aim(), aim(), 1_u64..5, 0_usize..14), 1..4).prop_map(|jobs| Op::SaveStates { jobs }),
+        8 => vec((key(), aim(), aim(), 1_u64..5, 0_usize..14), 1..4).prop_map(Op::SaveStates),
         6 => (vec((key(), aim(), aim(), -2_i64..60_000, 0_usize..14), 1..5), node())
             .prop_map(|(items, node)| Op::Ask { items, node }),
         6 => (vec((key(), aim(), node(), 0_usize..4), 1..4), any::<bool>())
             .prop_map(|(jobs, finish)| Op::Reply { jobs, finish }),
         8 => (1_usize..9, proptest::option::of(0_usize..3)).prop_map(|(limit, kick)| Op::Sweep { limit, kick }),
-        8 => clock().prop_map(|step| Op::Clock { step }),
-        5 => (0_usize..20).prop_map(|back| Op::Resend { back }),
+        8 => clock().prop_map(Op::Clock),
+        5 => (0_usize..20).prop_map(Op::Resend),
     ];
     let schedule = || prop_oneof![4 => Just(0_usize), 1 => 0_usize..4];
     let plans = prop_oneof![
@@ -457,13 +419,13 @@ fn op() -> impl Strategy<Value = Op> {
     let members = prop_oneof![
         8 => (prop::option::of(0_u32..4), rare(), rare())
             .prop_map(|(preferred, again, other_settings)| Op::Join { preferred, again, other_settings }),
-        3 => worker().prop_map(|worker| Op::Settle { worker }),
-        2 => prop::bool::weighted(0.7).prop_map(|newer| Op::Client { newer }),
-        2 => (0_u32..4).prop_map(|level| Op::Raise { level }),
+        3 => worker().prop_map(Op::Settle),
+        2 => prop::bool::weighted(0.7).prop_map(Op::Client),
+        2 => (0_u32..4).prop_map(Op::Raise),
         2 => (0_usize..3, any::<bool>(), aim()).prop_map(|(node, on, aim)| Op::Cordon { node, on, aim }),
-        2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(|changes| Op::ChangeSettings { changes }),
-        2 => vec(worker(), 1..3).prop_map(|workers| Op::Drain { workers }),
-        3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(|of| Op::Expire { of }),
+        2 => vec((0_usize..6, aim(), 3_u64..6), 0..3).prop_map(Op::ChangeSettings),
+        2 => vec(worker(), 1..3).prop_map(Op::Drain),
+        3 => vec((worker(), any::<bool>(), aim()), 1..4).prop_map(Op::Expire),
         5 => (worker(), 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
         3 => (vec(worker(), 1..4), prop::option::of(node()), 0_u64..3, 0_u32..4)
             .prop_map(|(workers, node, ahead, floor)| Op::Renew { workers, node, ahead, floor }),
@@ -477,9 +439,9 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (node(), 1_usize..40).prop_map(|(node, max)| Op::NodeEvents { node, max }),
         1 => Just(Op::Look),
         2 => (0_u64..4, 0_usize..9).prop_map(|(most, entry)| Op::Note { most, entry }),
-        1 => vec(0_usize..24, 1..4).prop_map(|ids| Op::Tell { ids }),
+        1 => vec(0_usize..24, 1..4).prop_map(Op::Tell),
         1 => Just(Op::Prune),
-        1 => node().prop_map(|node| Op::ForgetNode { node }),
+        1 => node().prop_map(Op::ForgetNode),
     ];
     let faults = prop_oneof![
         2 => (key(), 0_usize..6).prop_map(|(key, kind)| Op::Damage { key, kind }),
@@ -488,11 +450,11 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0_usize..3, 0_u32..3).prop_map(|(ended, floor)| Op::Recover { ended, floor }),
         2 => Just(Op::Save),
         3 => (rare(), vec(said(), 0..5)).prop_map(|(all, said)| Op::Lose { all, said }),
-        6 => said().prop_map(|said| Op::Attest { said }),
+        6 => said().prop_map(Op::Attest),
         2 => Just(Op::OpenNormal),
         2 => Just(Op::Outdated),
         8 => Just(Op::Reopen),
-        1 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
+        1 => (0_usize..3).prop_map(Op::Shutdown),
     ];
     prop_oneof![170 => jobs, 30 => plans, 28 => members, 16 => reads, 26 => faults]
 }
@@ -500,9 +462,9 @@ fn op() -> impl Strategy<Value = Op> {
 /// One move of a pool that is being shut down.
 fn ending() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => (0_usize..3).prop_map(|mode| Op::Shutdown { mode }),
+        4 => (0_usize..3).prop_map(Op::Shutdown),
         3 => Just(Op::Purge),
-        3 => (0_usize..8).prop_map(|worker| Op::Leave { worker }),
+        3 => (0_usize..8).prop_map(Op::Leave),
         4 => (0_usize..8, 1_usize..4).prop_map(|(worker, limit)| Op::Reap { worker, limit }),
         2 => Just(Op::Cleanup),
         1 => Just(Op::End),

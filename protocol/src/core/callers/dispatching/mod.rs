@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::batcher::{Batcher, may_be_done};
+use crate::core::call::Call;
 use crate::core::ctx::{Ctx, RETRY};
 use crate::core::input::ReplyTo;
 use crate::core::time::Time;
@@ -22,7 +23,7 @@ use crate::model::record::{Begun, JobState};
 use crate::model::ticket::Ticket;
 use crate::mutation::Mutation;
 use crate::step;
-use crate::step::{DispatchItem, DispatchReply, Lookup, Outcome, STOP_FAILED, StoreError};
+use crate::step::{DispatchItem, DispatchReply, Lookup, Outcome, STOP_FAILED, Steer, StoreError};
 use pending::{PendingDispatch, Waiter, is_known, reply};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -61,10 +62,11 @@ impl Dispatching {
         &mut self,
         ctx: &mut Ctx,
         to: ReplyTo,
-        item: DispatchItem,
+        mut item: DispatchItem,
         started: bool,
         deadline: Time,
     ) {
+        item.awaited = started;
         let ticket = Ticket { key: item.key.clone(), id: item.id.clone() };
         let waiter = Waiter { to, key: item.key.clone(), acceptance: !started, submitted: true, deadline };
         if let Some(pending) = self.pending.get_mut(&ticket.id) {
@@ -79,6 +81,10 @@ impl Dispatching {
                 pending.under_way = true;
                 (pending.accepted, pending.was_accepted) = (false, false);
                 self.sends.push(item);
+            }
+            if started && pending.item.as_ref().is_some_and(|item| !item.awaited) {
+                let sent = self.sends.waiting().filter(|item| item.id == ticket.id);
+                sent.chain(pending.item.as_mut()).for_each(|item| item.awaited = true);
             }
             if pending.accepted && !started {
                 let ticket = pending.ticket.clone();
@@ -136,6 +142,7 @@ impl Dispatching {
             under_way: true,
             has_ended: false,
             refusal: None,
+            unbegun: None,
             trouble: None,
         };
         self.pending.insert(id, Box::new(pending));
@@ -346,6 +353,7 @@ impl Dispatching {
         pool: Pool,
     ) {
         let stopping = pool == Pool::Stopping;
+        let mut unbegun = Vec::new();
         for (ticket, found) in tickets.iter().zip(found) {
             let id = &ticket.id;
             // A caller's own id may stand for another job than the one in flight under it.
@@ -364,7 +372,7 @@ impl Dispatching {
                         (Begun::Started, _) => self.settle(ctx, id, &Ok(())),
                         _ if record.is_paused() => self.settle(ctx, id, &Err(DispatchError::Paused)),
                         (_, JobState::Parked) => self.settle(ctx, id, &Err(DispatchError::Parked)),
-                        _ => {}
+                        _ => unbegun.extend(pending.tell_again(ctx, &record)),
                     }
                 }
                 Lookup { outcome: Some(outcome), .. } => self.on_outcome(ctx, id, &outcome),
@@ -399,6 +407,9 @@ impl Dispatching {
                     }
                 }
             }
+        }
+        if !unbegun.is_empty() {
+            ctx.call(Call::TellOwners(Steer { items: unbegun }));
         }
     }
 

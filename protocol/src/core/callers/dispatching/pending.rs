@@ -6,9 +6,11 @@ use crate::core::ctx::Ctx;
 use crate::core::input::{Answer, ReplyTo};
 use crate::core::time::Time;
 use crate::error::DispatchError;
-use crate::model::id::JobKey;
+use crate::model::id::{JobKey, Token};
+use crate::model::record::{Begun, JobState, Record};
 use crate::model::ticket::Ticket;
-use crate::step::{DispatchItem, StoreError};
+use crate::mutation::Mutation;
+use crate::step::{DispatchItem, SteerItem, StoreError, Way};
 
 /// A dispatch with at least one waiting caller.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(super) struct PendingDispatch {
     pub(super) has_ended: bool,
     /// The reason of the last refusal by a worker, as the last look found it.
     pub(super) refusal: Option<String>,
+    /// Its job was granted under this token, and had not begun at any look since.
+    pub(super) unbegun: Option<(Token, Time)>,
     /// Why the last call had no answer.
     pub(super) trouble: Option<Arc<StoreError>>,
 }
@@ -62,6 +66,30 @@ impl PendingDispatch {
     pub(super) fn is_back(&mut self) {
         self.under_way = false;
         self.trouble = None;
+    }
+
+    /// The job has not started at this look. Its owner is told once more of a granted job that it does not begin: the news
+    /// of the grant may be lost. Nothing else does so, because nobody but the owner can take such a job away.
+    pub(super) fn tell_again(&mut self, ctx: &Ctx, record: &Record) -> Option<SteerItem> {
+        if record.state != JobState::Running
+            || record.begun == Begun::Started
+            || ctx.config.broken.has(Mutation::LostGrantsStay)
+        {
+            self.unbegun = None;
+            return None;
+        }
+        let seen = self.unbegun.filter(|(token, _)| *token == record.token).map_or(ctx.now, |(_, at)| at);
+        let tells = ctx.now >= seen + ctx.config.settings.assign_timeout;
+        self.unbegun = Some((record.token, if tells { ctx.now } else { seen }));
+        tells.then(|| SteerItem {
+            key: self.ticket.key.clone(),
+            id: record.id.clone(),
+            token: record.token,
+            since: record.since,
+            way: Way::Now,
+            guess: record.owner,
+            reason: String::new(),
+        })
     }
 
     pub(super) fn admit(&mut self, waiter: Waiter) {

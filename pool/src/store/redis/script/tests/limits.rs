@@ -42,6 +42,7 @@ impl Pool {
         call.arg(text("dispatch")).arg(names.len());
         call.arg(names.iter().map(|name| self.keys.named(name)).collect::<Vec<_>>());
         call.arg(&["7", "", "", "", "0", "0", "0"]).arg(vec![0_u8; jobs.len()]).arg(vec![0_u8; jobs.len()]);
+        call.arg(vec![b'B'; jobs.len()]);
         call.arg(jobs.iter().map(|(key, ..)| *key).collect::<Vec<_>>());
         call.arg(jobs.iter().map(|(_, id, _)| *id).collect::<Vec<_>>());
         call.arg(vec![time[0] * 1_000 + 10_000; jobs.len()]);
@@ -85,7 +86,7 @@ impl Pool {
         let time: Vec<u64> = cmd("TIME").query(&mut self.redis).unwrap();
         let mut call = cmd("EVAL");
         call.arg(text("dispatch")).arg(names.len()).arg(names);
-        call.arg("7").arg(&turn).arg("1").arg("1").arg("5").arg("0").arg(b"\0").arg(number);
+        call.arg("7").arg(&turn).arg("1").arg("1").arg("5").arg("0").arg(b"\0").arg(number).arg("B");
         call.arg(key).arg("n.i").arg(time[0] * 1_000 + 10_000).arg("");
         let said: Vec<String> = call.query(&mut self.redis).unwrap();
         assert_eq!(said, ["OK", "A"], "{key}");
@@ -137,7 +138,7 @@ fn keys_ids_and_payloads_out_of_bounds_are_refused_unwritten() {
 fn a_job_is_placed_only_outside_a_plan_and_with_a_named_worker() {
     let mut pool = Pool::new();
     let none = ["", "", ""];
-    assert_eq!(pool.place("placed", none, &[1]), "1|A|");
+    assert_eq!(pool.place("placed", none, &[1]), "1|R|");
     for number in [&[0][..], &[2], &[255], &[]] {
         assert_eq!(pool.place(&format!("number {number:?}"), none, number), "1|Q|");
     }

@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use serde::de::DeserializeOwned;
+use tenure_jobs::{Change, Error, JobId, Jobs, Watch};
 use tokio::time::timeout;
 
 use super::{CouchError, CouchState};
-use crate::api::jobs::Jobs;
-use crate::api::watch::Watch;
-use crate::data;
-use crate::error::Error;
-use crate::model::id::JobId;
 
 /// A change of a job that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +17,7 @@ pub struct CouchEvent {
     pub id: JobId,
     /// Its state; `None` when it was removed, which is said once.
     pub state: Option<CouchState>,
-    data: Option<Bytes>,
+    change: Change,
 }
 
 impl CouchEvent {
@@ -31,27 +26,21 @@ impl CouchEvent {
     /// # Errors
     /// [`Error::Decode`].
     pub fn data<D: DeserializeOwned>(&self) -> Result<Option<D>, Error> {
-        self.data.as_ref().map(|data| data::decode(data)).transpose()
+        self.change.data()
     }
 }
 
-/// The answer to whoever wants to follow a job.
+/// The answer to whoever wants to follow a job: the job as it is at present.
 #[derive(Debug)]
-#[non_exhaustive]
-pub enum Subscribed {
-    /// It has finished: there is nothing to follow. These are its data.
-    Finished(Bytes),
-    /// It is followed, from this state and these data on.
-    Following(Subscription, CouchState, Bytes),
+pub struct Subscribed {
+    watch: Watch,
+    state: CouchState,
 }
 
 impl Subscribed {
     /// The state.
     pub fn state(&self) -> CouchState {
-        match self {
-            Self::Finished(_) => CouchState::Finished,
-            Self::Following(_, state, _) => *state,
-        }
+        self.state
     }
 
     /// The data.
@@ -59,17 +48,13 @@ impl Subscribed {
     /// # Errors
     /// [`Error::Decode`].
     pub fn data<D: DeserializeOwned>(&self) -> Result<D, Error> {
-        match self {
-            Self::Finished(data) | Self::Following(_, _, data) => data::decode(data),
-        }
+        self.watch.data()
     }
 
-    /// The subscription of a job that has not finished.
+    /// The subscription, which tells what comes from here on. `None` when the job has finished: there is nothing to
+    /// follow.
     pub fn subscription(self) -> Option<Subscription> {
-        match self {
-            Self::Finished(_) => None,
-            Self::Following(subscription, ..) => Some(subscription),
-        }
+        (self.state != CouchState::Finished).then_some(Subscription { watch: self.watch, removed: false })
     }
 }
 
@@ -82,16 +67,9 @@ pub struct Subscription {
 }
 
 pub(super) async fn subscribe(jobs: &Jobs, id: JobId) -> Result<Subscribed, CouchError> {
-    let watch = match jobs.watch(&id).await {
-        Err(Error::NotFound(_)) => return Err(CouchError::NotFound),
-        watch => watch?,
-    };
+    let watch = jobs.watch(&id).await?;
     let state = watch.state().map_or(CouchState::Finished, CouchState::from);
-    let body = watch.body().clone();
-    Ok(match state {
-        CouchState::Finished => Subscribed::Finished(body),
-        state => Subscribed::Following(Subscription { watch, removed: false }, state, body),
-    })
+    Ok(Subscribed { watch, state })
 }
 
 impl Subscription {
@@ -106,8 +84,8 @@ impl Subscription {
         }
         let change = self.watch.next().await?;
         self.removed = change.state.is_none();
-        let (id, data) = (self.watch.id().clone(), change.body().cloned());
-        Ok(CouchEvent { id, state: change.state.map(CouchState::from), data })
+        let id = self.watch.id().clone();
+        Ok(CouchEvent { id, state: change.state.map(CouchState::from), change })
     }
 
     /// Waits for the next change: a transition, or an update of a job that runs. `None` when none comes in this time.

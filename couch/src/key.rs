@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::error::Error;
-use crate::model::id::{JobId, QueueName};
+use tenure_jobs::{Error, JobId, QueueName};
 
 /// A simple key: a text, a number, or a tuple of keys. Different keys are different ids.
 pub trait Key: Send + Sync {
@@ -65,15 +64,15 @@ impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
 
 /// The queue of a type. A queue's name has no `%` and no `~`: both, and the mark that stands for them, are a mark and another
 /// character, each of its own.
-pub(super) fn type_of(of: &impl Key) -> Result<QueueName, Error> {
+pub(crate) fn type_of(of: &impl Key) -> Result<QueueName, Error> {
     Ok(QueueName::new(of.text().replace(':', "::").replace('%', ":-").replace('~', ":."))?)
 }
 
-pub(super) fn prefix_of(of: &impl Key) -> Result<String, Error> {
+pub(crate) fn prefix_of(of: &impl Key) -> Result<String, Error> {
     Ok(format!("{}/", type_of(of)?))
 }
 
-pub(super) fn id_of(of: &impl Key, id: &impl Key) -> Result<JobId, Error> {
+pub(crate) fn id_of(of: &impl Key, id: &impl Key) -> Result<JobId, Error> {
     let text = id.text();
     // An empty text would leave the type alone.
     Ok(JobId::new(if text.is_empty() { text } else { format!("{}{text}", prefix_of(of)?) })?)

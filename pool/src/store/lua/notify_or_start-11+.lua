@@ -1,7 +1,7 @@
 #!lua
 -- Keeps notifications with their jobs, as notify does. A job that is not there is accepted, as dispatch does, together with
 -- its first notification. An id sent again, of a job that it has started, keeps nothing a second time.
--- KEYS: pool settings jobs payloads queue starts ended owners notifications workers, then the stream of each worker
+-- KEYS: pool settings jobs payloads queue starts ended owners notifications workers checkpoints, then the stream of each worker
 --       named
 -- ARGV: inc, the ring's revision, count of workers, a byte per notification: which worker is guessed to be the owner, 0
 --       none; a byte per notification: which worker gets a new job, 0 the router's to find; wid*, then key*, id*,
@@ -18,11 +18,12 @@
 --@tokens
 --@send
 --@keep
+--@grants
 --@accept
 local head, refusal = guard(true, 'token')
 if not head then return refusal end
-local flag, max_queued, route_ms, assign_ms, late_ms, payload_max, most, most_bytes = settings('max_queued',
-  'route_timeout', 'assign_timeout', 'max_dispatch_deadline', 'payload_max', 'notify_cap', 'notify_bytes')
+local flag, max_queued, route_ms, assign_ms, late_ms, payload_max, most, most_bytes, grant_bytes = settings('max_queued',
+  'route_timeout', 'assign_timeout', 'max_dispatch_deadline', 'payload_max', 'notify_cap', 'notify_bytes', 'grant_max')
 local workers, guess_of, worker_of = tonumber(argv[3]), argv[4], argv[5]
 local base = 5 + workers
 local n = (#argv - base) / 5
@@ -36,6 +37,7 @@ local queued, t, tokens_left = queued_of(head[5], max_queued), now(), has_tokens
 local latest, places = t + late_ms, head[3] == argv[2]
 begin_keeping(call('HGET', POOL, 'notified') or '', most, most_bytes)
 begin_accepting(t, route_ms, assign_ms, '')
+if places and grant_bytes > 0 then begin_granting(grant_bytes, base, of_ids) end
 local out, letters = { 'OK', '' }, {}
 
 -- The letter for a job that is there.
@@ -62,7 +64,7 @@ local function start(i, key, id, payload)
   local letter = keep(key, waiting[i], argv[of_bodies + i])
   if letter ~= 'K' then return letter end
   local x = places and byte(worker_of, i) or 0
-  local wid = argv[5 + x]
+  local wid, news = argv[5 + x], 'n' -- the notification waits, and nobody waits for the start
 --@accept_one
   queued = queued + 1
   return 'A'
@@ -79,7 +81,7 @@ for i = 1, n do
     letters[i] = r and notify(i, key, id, r) or not r and start(i, key, id, payload)
   end
 end
-write_kept(10)
-write_accepted(10)
+write_kept(11)
+write_accepted(11)
 out[2] = table.concat(letters)
 return out

@@ -1,5 +1,6 @@
-//! The socket of attach mode, as a file: its permissions say who may host the keys.
+//! A socket in the file system. The permissions of the file say who reaches the socket.
 
+use std::fmt::Display;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -20,7 +21,7 @@ const KNOCK: Duration = Duration::from_secs(2);
 
 /// The file of a socket that listens. It is removed when this is dropped, unless another has taken its place.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
     path: PathBuf,
     id: Id,
 }
@@ -37,11 +38,8 @@ impl Socket {
     ///
     /// # Cancel safety
     /// A stale socket may have gone.
-    pub(super) async fn bind(path: &Path, mode: u32) -> Result<(Self, UnixListener), Failure> {
-        let shown = path.display();
-        let cannot = |error: io::Error| {
-            Failure::new(Code::Failed, format!("the socket {shown} cannot be made: {error}"))
-        };
+    pub(crate) async fn bind(path: &Path, mode: u32) -> Result<(Self, UnixListener), Failure> {
+        let cannot = |error: io::Error| Failure::new(Code::Failed, nobody_at(path, error));
         // Until this one listens.
         let _turn = Turn::at(path).await.map_err(cannot)?;
         make_way(path).await?;
@@ -61,7 +59,7 @@ impl Socket {
     ///
     /// # Errors
     /// It has gone, or another has taken its place: nobody finds this one.
-    pub(super) fn is_there(&self) -> Result<(), String> {
+    pub(crate) fn is_there(&self) -> Result<(), String> {
         let shown = self.path.display();
         match id_of(&self.path) {
             Ok(id) if id == self.id => Ok(()),
@@ -91,25 +89,27 @@ fn id_of(path: &Path) -> io::Result<Id> {
 
 /// Removes a socket that nobody listens at.
 async fn make_way(path: &Path) -> Result<(), Failure> {
-    let shown = path.display();
     let file = match fs::symlink_metadata(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Failure::usage(format!("{shown} cannot be looked at: {error}"))),
+        Err(error) => return Err(Failure::usage(nobody_at(path, error))),
     };
     if !file.file_type().is_socket() {
-        return Err(Failure::usage(format!(
-            "{shown} is there already, and is no socket: it is left as it is"
-        )));
+        let why = "there is something that is no socket, it is left as it is";
+        return Err(Failure::usage(nobody_at(path, why)));
     }
-    match timeout(KNOCK, UnixStream::connect(path)).await {
+    let why = match timeout(KNOCK, UnixStream::connect(path)).await {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|error| {
-                Failure::new(Code::Failed, format!("the stale socket {shown} cannot be removed: {error}"))
-            })
+            let Err(error) = fs::remove_file(path) else { return Ok(()) };
+            format!("the stale socket cannot be removed: {error}")
         }
-        _ => Err(Failure::new(Code::Failed, format!("another process listens at {shown}, or may do so"))),
-    }
+        _ => "somebody serves there already, or may do so".to_owned(),
+    };
+    Err(Failure::new(Code::Failed, nobody_at(path, why)))
+}
+
+fn nobody_at(path: &Path, why: impl Display) -> String {
+    format!("nobody can be served at {}: {why}", path.display())
 }
 
 #[cfg(test)]

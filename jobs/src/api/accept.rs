@@ -1,4 +1,4 @@
-//! Taking jobs by hand.
+//! Taking jobs by hand: whoever runs a job says that it lives, and ends it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::CouchError;
-use crate::api::add::moment;
-use crate::api::jobs::Jobs;
+use super::add::moment;
+use super::jobs::Jobs;
 use crate::core::effect::Heard;
 use crate::core::input::Input;
 use crate::core::subscribers::Topic;
@@ -34,7 +33,6 @@ use crate::store::{
 pub struct Accept {
     timeout: Option<Duration>,
     until: Option<SystemTime>,
-    no_schedule: bool,
 }
 
 impl Accept {
@@ -43,7 +41,7 @@ impl Accept {
         Self::default()
     }
 
-    /// Waits no longer than this. With zero it answers at once.
+    /// Waits no longer than this. With zero the answer comes at once.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -51,32 +49,15 @@ impl Accept {
 
     /// Only jobs that were scheduled for this time or before. A job without a time is scheduled for the moment of its add.
     /// While acceptors without this limit wait too, they are woken first.
-    pub fn max_sched_time(mut self, time: SystemTime) -> Self {
+    pub fn due_until(mut self, time: SystemTime) -> Self {
         self.until = Some(time);
-        self
-    }
-
-    /// Says that the jobs of the type have no schedule. The store orders them at no cost, so this only checks that there
-    /// is no limit.
-    pub fn no_schedule(mut self) -> Self {
-        self.no_schedule = true;
         self
     }
 }
 
-pub(super) async fn accept(
-    jobs: &Jobs,
-    queue: QueueName,
-    accept: Accept,
-) -> Result<Option<CouchJob>, CouchError> {
-    if accept.no_schedule && accept.until.is_some() {
-        return Err(CouchError::NoSchedule);
-    }
-    if matches!(jobs.queue(queue.as_str())?.figures().await, Err(Error::NoQueue(_))) {
-        return Err(CouchError::NoTypeTimeout);
-    }
+pub(super) async fn accept(jobs: &Jobs, queue: QueueName, wish: Accept) -> Result<Option<Accepted>, Error> {
     let (reply, answer) = oneshot::channel();
-    jobs.shared.thread.spawn(seek(jobs.clone(), queue, accept, reply));
+    jobs.shared.thread.spawn(seek(jobs.clone(), queue, wish, reply));
     let held = answer.await.map_err(|_| Error::Closed)??;
     Ok(held.and_then(Held::keep))
 }
@@ -88,9 +69,9 @@ struct Held {
 }
 
 impl Held {
-    fn keep(mut self) -> Option<CouchJob> {
+    fn keep(mut self) -> Option<Accepted> {
         let (taken, inc) = self.job.take()?;
-        Some(CouchJob::new(self.jobs.clone(), taken, inc))
+        Some(Accepted::new(self.jobs.clone(), taken, inc))
     }
 }
 
@@ -109,15 +90,15 @@ async fn give_back(jobs: Jobs, taken: TakenJob) {
     }
 }
 
-/// Takes a job for a caller, on the node's thread: a caller that goes leaves no registration and no job behind.
+/// Takes a job for a caller, on the engine thread: a caller that goes leaves no registration and no job behind.
 async fn seek(
     jobs: Jobs,
     queue: QueueName,
-    accept: Accept,
-    mut reply: oneshot::Sender<Result<Option<Held>, CouchError>>,
+    wish: Accept,
+    mut reply: oneshot::Sender<Result<Option<Held>, Error>>,
 ) {
     let (number, mut heard) = jobs.subscribe(Topic::Ready(queue.clone(), None));
-    let taken = wait(&jobs, &queue, accept, &mut heard, &mut reply).await;
+    let taken = wait(&jobs, &queue, wish, &mut heard, &mut reply).await;
     jobs.tell(Input::Unsubscribe(number), None);
     let held = taken.map(|taken| taken.map(|job| Held { jobs, job: Some(job) }));
     // Nobody may wait for it any more: then it is dropped here.
@@ -127,14 +108,14 @@ async fn seek(
 async fn wait(
     jobs: &Jobs,
     queue: &QueueName,
-    accept: Accept,
+    wish: Accept,
     heard: &mut mpsc::UnboundedReceiver<Heard>,
-    caller: &mut oneshot::Sender<Result<Option<Held>, CouchError>>,
-) -> Result<Option<(TakenJob, Incarnation)>, CouchError> {
-    let end = accept.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let at_once = accept.timeout == Some(Duration::ZERO);
+    caller: &mut oneshot::Sender<Result<Option<Held>, Error>>,
+) -> Result<Option<(TakenJob, Incarnation)>, Error> {
+    let end = wish.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let at_once = wish.timeout == Some(Duration::ZERO);
     let mut taking = Taking::new(jobs.node().clone(), queue.clone(), 1);
-    taking.until = accept.until.map(moment).transpose()?;
+    taking.until = wish.until.map(moment).transpose()?;
     taking.slots = u32::from(!at_once);
     loop {
         // This take is the answer to all that was heard before.
@@ -169,7 +150,7 @@ async fn wait(
         };
         tokio::select! {
             () = again => {}
-            () = jobs.shared.own.closed().cancelled() => return Err(Error::Closed.into()),
+            () = jobs.shared.own.closed().cancelled() => return Err(Error::Closed),
             // The registration is taken back: a wake-up would be lost with this caller. One that has come is passed on.
             () = late => (taking.want, taking.slots) = (0, 0),
             () = caller.closed() => (taking.want, taking.slots) = (0, 0),
@@ -177,9 +158,12 @@ async fn wait(
     }
 }
 
-/// A job that this caller runs. Say with [`update`](Self::update) that it lives, at least as often as its type's time-out
-/// wants it.
-pub struct CouchJob {
+/// A job that its caller runs, from [`QueueHandle::accept`](crate::QueueHandle::accept). Say with
+/// [`update`](Self::update) that the run lives, well before the lease of the queue ends.
+///
+/// Nothing renews the lease of an accepted job by itself, and dropping the job ends nothing: the job runs again after the
+/// lease. [`give_back`](Self::give_back) lets others run it at once.
+pub struct Accepted {
     jobs: Jobs,
     id: JobId,
     record: Record,
@@ -191,24 +175,24 @@ pub struct CouchJob {
     known_in: Arc<AtomicU64>,
 }
 
-impl CouchJob {
+impl Accepted {
     fn new(jobs: Jobs, taken: TakenJob, inc: Incarnation) -> Self {
         let TakenJob { id, record, body, notes, .. } = taken;
         Self { jobs, id, record, body, notes, again: false, known_in: Arc::new(AtomicU64::new(inc.0)) }
     }
 
-    /// Its id, with its type.
+    /// Its id.
     pub fn id(&self) -> &JobId {
         &self.id
     }
 
-    /// Its lock: the fencing token of this run, higher than that of any run before. Send it along with each write to the
-    /// world outside.
+    /// The fencing token of this run, higher than that of any run before. Send it along with each write to the world
+    /// outside.
     pub fn token(&self) -> Token {
         self.record.token
     }
 
-    /// Whether somebody has added the job again, as of the last update: it is pending once more when it is finished.
+    /// Whether the job runs once more after this run, as of the last update: somebody has added it again.
     pub fn is_resubmitted(&self) -> bool {
         self.again
     }
@@ -221,7 +205,7 @@ impl CouchJob {
         data::decode(&self.body)
     }
 
-    async fn say(&self, settle: Settle) -> Result<SettleReply, CouchError> {
+    async fn say(&self, settle: Settle) -> Result<SettleReply, Error> {
         // Data that were lost learn of it first. A finished job is not made again.
         let body = settle.needs_its_job().then(|| self.body.clone());
         let own = Attesting::new(self.id.clone(), self.record.clone(), body);
@@ -231,19 +215,20 @@ impl CouchJob {
         let step = |lane| Told { known_in, executions, ends: SettleJobs(lane, said) };
         let replies = self.jobs.call_once(&self.jobs.shared.link, step).await?;
         match replies.into_iter().next() {
-            Some(SettleReply::Halt | SettleReply::Bad) | None => Err(CouchError::Halt),
+            Some(SettleReply::Halt | SettleReply::Bad) | None => Err(Error::Halted(self.id.clone())),
             Some(reply) => Ok(reply),
         }
     }
 
-    /// Says that the job lives, and keeps these data in place of the former ones. True when it was added again meanwhile.
+    /// Says that the run lives, and keeps these data in place of the former ones. True when somebody has added the job again
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`CouchError::Halt`]: end the work. Data that cannot be encoded change nothing. [`Error::Store`].
+    /// [`Error::Halted`]: end the work. Data that cannot be encoded change nothing. [`Error::Store`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was said; do it again.
-    pub async fn update<D: Serialize + ?Sized>(&mut self, data: Option<&D>) -> Result<bool, CouchError> {
+    pub async fn update<D: Serialize + ?Sized>(&mut self, data: Option<&D>) -> Result<bool, Error> {
         let body = data.map(data::encode).transpose()?;
         let kept = body.clone().map_or(Data::Keep, Data::Replace);
         self.again = self.say(Settle::GoOn(kept)).await? == SettleReply::Asked;
@@ -251,39 +236,50 @@ impl CouchJob {
         Ok(self.again)
     }
 
-    /// Ends the job, with these data in place of the former ones. One that was added again is pending once more, at its
-    /// time. A call that has failed may be made again.
+    /// Ends the job well, with these data in place of the former ones, also a job of a flow. A job that was added again
+    /// waits once more, for its time. A call that has failed may be made again.
     ///
     /// # Errors
-    /// [`CouchError::Halt`]: nothing was written, or an earlier call has ended the job. Data that cannot be encoded change
+    /// [`Error::Halted`]: nothing was written, or an earlier call has ended the job. Data that cannot be encoded change
     /// nothing. [`Error::Store`] leaves open whether it was ended.
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was ended; do it again.
-    pub async fn finish<D: Serialize + ?Sized>(&mut self, data: Option<&D>) -> Result<(), CouchError> {
+    pub async fn finish<D: Serialize + ?Sized>(&mut self, data: Option<&D>) -> Result<(), Error> {
         let body = data.map(data::encode).transpose()?;
         let end = Settle::Done(Bytes::new(), body.map_or(Data::Keep, Data::Replace));
         self.say(end).await.map(drop)
     }
 
-    /// Marks the job to be pending again at this time, or at once, when it is finished. It also says that the job lives.
-    /// One that somebody has cancelled is not marked.
+    /// Marks the job to run again at this time, or at once, when this run has finished. The call also says that the run
+    /// lives. A job that somebody has cancelled is not marked.
     ///
     /// # Errors
-    /// [`CouchError::Halt`]: nothing was written. [`Error::Setting`] and [`Error::Store`].
+    /// [`Error::Halted`]: nothing was written. [`Error::Setting`] and [`Error::Store`].
     ///
     /// # Cancel safety
     /// Dropping the future leaves open whether it was marked; do it again.
-    pub async fn resubmit(&mut self, at: Option<SystemTime>) -> Result<(), CouchError> {
+    pub async fn resubmit(&mut self, at: Option<SystemTime>) -> Result<(), Error> {
         let due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
         self.again = self.say(Settle::Resubmit(due)).await? == SettleReply::Asked;
         Ok(())
     }
+
+    /// Gives the job back: it may run at once, here or elsewhere, and this attempt does not count.
+    ///
+    /// # Errors
+    /// [`Error::Halted`]: nothing was written. [`Error::Store`] leaves open whether the job was given back.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves open whether the job was given back: it runs again after its lease at the latest.
+    pub async fn give_back(self) -> Result<(), Error> {
+        self.say(Settle::GiveBack).await.map(drop)
+    }
 }
 
-impl fmt::Debug for CouchJob {
+impl fmt::Debug for Accepted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CouchJob")
+        f.debug_struct("Accepted")
             .field("id", &self.id)
             .field("token", &self.record.token)
             .finish_non_exhaustive()

@@ -1,35 +1,25 @@
-//! Jobs in the manner of `CouchDB`'s `couch_jobs`: whoever runs a job takes it by hand, says that it lives, and finishes it.
+#![doc = include_str!("../README.md")]
 
 mod accept;
 mod key;
 mod watching;
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tenure_jobs::{Add, Error, JobId, JobView, Jobs, Queue, State, Unique};
 
-pub use self::accept::{Accept, CouchJob};
+pub use self::accept::Accept;
 pub use self::key::Key;
 use self::key::{id_of, prefix_of, type_of};
 pub use self::watching::{CouchEvent, Subscribed, Subscription, wait_any};
-use super::add::{add_all, added, moment};
-use super::jobs::Jobs;
-use super::queue::millis;
-use crate::data;
-use crate::error::Error;
-use crate::model::id::JobId;
-use crate::model::queue::Settings;
-use crate::model::record::State;
-use crate::store::{AddMode, Kind, NewJob, ScanJobs};
+/// A job that this caller runs, from [`Couch::accept`].
+pub use tenure_jobs::Accepted;
 
-/// The shortest time-out of a type.
-const SHORTEST: Duration = Duration::from_secs(1);
 /// Pending jobs are counted up to this number.
 const COUNTED: u64 = 1_024;
-/// The jobs of one page of a scan.
-const PAGE: u32 = 500;
 
 /// A failed operation on jobs in the manner of `CouchDB`.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -49,7 +39,18 @@ pub enum CouchError {
     NoSchedule,
     /// Anything else.
     #[error(transparent)]
-    Other(#[from] Error),
+    Other(Error),
+}
+
+impl From<Error> for CouchError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoQueue(_) => Self::NoTypeTimeout,
+            Error::NotFound(_) => Self::NotFound,
+            Error::Halted(_) => Self::Halt,
+            error => Self::Other(error),
+        }
+    }
 }
 
 /// The state of a job in the manner of `CouchDB`.
@@ -67,21 +68,22 @@ pub enum CouchState {
 impl From<State> for CouchState {
     fn from(state: State) -> Self {
         match state {
-            State::Ready | State::Delayed | State::Paused => Self::Pending,
             State::Running | State::Waiting => Self::Running,
-            State::Done | State::Failed | State::Cancelled => Self::Finished,
+            state if state.is_over() => Self::Finished,
+            _ => Self::Pending,
         }
     }
 }
 
-/// Jobs in the manner of `CouchDB`, from [`Jobs::couch`]. Cheap to clone.
+/// Jobs in the manner of `CouchDB`. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Couch {
     jobs: Jobs,
 }
 
 impl Couch {
-    pub(crate) fn new(jobs: Jobs) -> Self {
+    /// The jobs of a set, through this node of the set.
+    pub fn new(jobs: Jobs) -> Self {
         Self { jobs }
     }
 
@@ -94,12 +96,8 @@ impl Couch {
     /// # Cancel safety
     /// Dropping the future leaves open whether it was set; do it again.
     pub async fn set_type_timeout(&self, of: impl Key, timeout: Duration) -> Result<(), CouchError> {
-        if timeout < SHORTEST {
-            return Err(Error::Setting("the time-out of a type has at least 1 s").into());
-        }
-        let mut settings = Settings::default();
-        (settings.lease, settings.max, settings.keep_failed) = (millis(timeout), 0, -1);
-        Ok(crate::api::builder::declare(&self.jobs.shared.link, type_of(&of)?, Some(settings)).await?)
+        let queue = Queue::new(type_of(&of)?.as_str()).by_hand().lease(timeout);
+        Ok(self.jobs.declare(&queue.attempts(0).keep_failed(Duration::MAX)).await?)
     }
 
     /// The time-out of a type.
@@ -110,11 +108,7 @@ impl Couch {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn type_timeout(&self, of: impl Key) -> Result<Duration, CouchError> {
-        let queue = type_of(&of)?;
-        let figures = match self.jobs.queue(queue.as_str())?.figures().await {
-            Err(Error::NoQueue(_)) => return Err(CouchError::NoTypeTimeout),
-            figures => figures?,
-        };
+        let figures = self.jobs.queue(type_of(&of)?.as_str())?.figures().await?;
         let settings = figures.settings.ok_or(CouchError::NoTypeTimeout)?;
         Ok(Duration::from_millis(settings.lease))
     }
@@ -136,30 +130,8 @@ impl Couch {
         data: &D,
         at: Option<SystemTime>,
     ) -> Result<(), CouchError> {
-        let body = data::encode(data)?;
-        self.submit(AddMode::Schedule, of, id, body, at).await
-    }
-
-    async fn submit(
-        &self,
-        mode: AddMode,
-        of: impl Key,
-        id: impl Key,
-        body: Bytes,
-        at: Option<SystemTime>,
-    ) -> Result<(), CouchError> {
-        let (queue, id) = (type_of(&of)?, id_of(&of, &id)?);
-        let mut kind = Kind::new(queue.clone());
-        kind.keep = Some(-1);
-        kind.due = at.map(moment).transpose()?.map_or(0, |ms| ms.max(1));
-        let new = vec![NewJob::new(id.clone(), body, kind)];
-        let replies = add_all(&self.jobs, mode, None, new).await?;
-        match replies.into_iter().next().map(|reply| added(id, &queue, reply)) {
-            Some(Err(Error::NoQueue(_))) | None => Err(CouchError::NoTypeTimeout),
-            Some(Err(Error::NotFound(_))) => Err(CouchError::NotFound),
-            Some(Err(error)) => Err(error.into()),
-            Some(Ok(_)) => Ok(()),
-        }
+        let add = self.jobs.add(type_of(&of)?.as_str(), data).unique(Unique::Schedule);
+        submit(add, id_of(&of, &id)?, at).await
     }
 
     /// Marks a job that runs to be resubmitted at a time, or now; it keeps its data. One that has finished is pending
@@ -178,9 +150,7 @@ impl Couch {
         data: Option<&D>,
         at: Option<SystemTime>,
     ) -> Result<(), CouchError> {
-        // Encoded data are never empty.
-        let body = data.map(data::encode).transpose()?.unwrap_or_default();
-        self.submit(AddMode::Resubmit, of, id, body, at).await
+        submit(self.jobs.resubmit(type_of(&of)?.as_str(), data), id_of(&of, &id)?, at).await
     }
 
     /// Removes a job. Its worker is answered [`CouchError::Halt`] from now on.
@@ -191,15 +161,11 @@ impl Couch {
     /// # Cancel safety
     /// Dropping the future leaves open whether it was removed.
     pub async fn remove(&self, of: impl Key, id: impl Key) -> Result<(), CouchError> {
-        match self.jobs.remove(&id_of(&of, &id)?).await {
-            Err(Error::NotFound(_)) => Err(CouchError::NotFound),
-            done => Ok(done?),
-        }
+        Ok(self.jobs.remove(&id_of(&of, &id)?).await?)
     }
 
-    async fn view(&self, id: &JobId) -> Result<(CouchState, Bytes), CouchError> {
-        let view = self.jobs.get(id).await?.ok_or(CouchError::NotFound)?;
-        Ok((view.state().into(), view.body().clone()))
+    async fn view(&self, of: impl Key, id: impl Key) -> Result<JobView, CouchError> {
+        self.jobs.get(&id_of(&of, &id)?).await?.ok_or(CouchError::NotFound)
     }
 
     /// The state of a job.
@@ -210,7 +176,7 @@ impl Couch {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn state(&self, of: impl Key, id: impl Key) -> Result<CouchState, CouchError> {
-        Ok(self.view(&id_of(&of, &id)?).await?.0)
+        Ok(self.view(of, id).await?.state().into())
     }
 
     /// The data of a job.
@@ -221,7 +187,7 @@ impl Couch {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn data<D: DeserializeOwned>(&self, of: impl Key, id: impl Key) -> Result<D, CouchError> {
-        Ok(data::decode(&self.view(&id_of(&of, &id)?).await?.1)?)
+        Ok(self.view(of, id).await?.data()?)
     }
 
     /// Waits for a pending job of this type, and runs it. `None` when there is none within the time of `accept`.
@@ -233,8 +199,9 @@ impl Couch {
     /// Safe: the node takes its wish back, and passes on a wake-up that was for it. A job that was taken meanwhile is given
     /// back, and is pending again with its data. When the store cannot be reached, or the process ends, it is pending
     /// again after its type's time-out.
-    pub async fn accept(&self, of: impl Key, accept: Accept) -> Result<Option<CouchJob>, CouchError> {
-        accept::accept(&self.jobs, type_of(&of)?, accept).await
+    pub async fn accept(&self, of: impl Key, accept: Accept) -> Result<Option<Accepted>, CouchError> {
+        let wish = accept.checked()?;
+        Ok(self.jobs.queue(type_of(&of)?.as_str())?.accept(wish).await?)
     }
 
     /// Follows a job: its present state and data, and from then on each change. A job that has finished is answered at
@@ -264,9 +231,9 @@ impl Couch {
         mut f: impl FnMut(A, &str, CouchState) -> A + Send,
     ) -> Result<A, CouchError> {
         let prefix = prefix_of(&of)?;
-        let (mut all, mut cursor, mut seen) = (first, 0, std::collections::HashSet::new());
+        let (mut all, mut cursor, mut seen) = (first, 0, HashSet::new());
         loop {
-            let (next, jobs) = self.jobs.call(&ScanJobs(cursor, PAGE)).await?;
+            let (next, jobs) = self.jobs.scan(cursor).await?;
             for (id, record) in jobs {
                 if let Some(own) = id.as_str().strip_prefix(&prefix)
                     && seen.insert(id.clone())
@@ -318,10 +285,16 @@ impl Couch {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn pending(&self, of: impl Key) -> Result<u64, CouchError> {
-        match self.jobs.queue(type_of(&of)?.as_str())?.figures().await {
-            Ok(figures) => Ok((figures.ready + figures.delayed).min(COUNTED)),
-            Err(Error::NoQueue(_)) => Err(CouchError::NoTypeTimeout),
-            Err(error) => Err(error.into()),
-        }
+        let figures = self.jobs.queue(type_of(&of)?.as_str())?.figures().await?;
+        Ok((figures.ready + figures.delayed).min(COUNTED))
     }
+}
+
+async fn submit(add: Add<'_>, id: JobId, at: Option<SystemTime>) -> Result<(), CouchError> {
+    let add = add.job_id(id).keep_for_ever();
+    match at {
+        Some(at) => add.at(at).await?,
+        None => add.await?,
+    };
+    Ok(())
 }
