@@ -37,9 +37,11 @@ const BEGIN_UNCHECKED: ScriptPatch = ScriptPatch {
     local begun, news = gsub(r, first, begun_first, 1)",
 };
 
-/// In `begin`: brings no checkpoint.
-const CHECKPOINTS_FORGOTTEN: ScriptPatch =
-    ScriptPatch { script: "begin", from: "header and state and given(header)", to: "false" };
+/// In `begin`, and in the grants of `route`: brings no checkpoint.
+const CHECKPOINTS_FORGOTTEN: [ScriptPatch; 2] = [
+    ScriptPatch { script: "begin", from: "header and state and given(header)", to: "false" },
+    ScriptPatch { script: "route", from: "header and state and given(header)", to: "false" },
+];
 
 impl Broken {
     /// Whether the nodes of those who ask are broken, and not only those with workers.
@@ -59,14 +61,14 @@ impl Broken {
             Self::DoubtfulAsksSentAgain => {
                 Node::builder(pool, client).broken(of(Mutation::DoubtfulAskSentAgain))
             }
-            Self::BeginUnchecked => patched(pool, &client, BEGIN_UNCHECKED)?,
-            Self::CheckpointsForgotten => patched(pool, &client, CHECKPOINTS_FORGOTTEN)?,
+            Self::BeginUnchecked => patched(pool, &client, &[BEGIN_UNCHECKED])?,
+            Self::CheckpointsForgotten => patched(pool, &client, &CHECKPOINTS_FORGOTTEN)?,
         })
     }
 }
 
-/// A node with a broken script.
-fn patched(pool: &str, client: &Client, patch: ScriptPatch) -> Result<NodeBuilder> {
-    let store = RedisStore::open_patched(client, &PoolName::new(pool)?, false, &[patch]);
+/// A node with broken scripts.
+fn patched(pool: &str, client: &Client, patches: &[ScriptPatch]) -> Result<NodeBuilder> {
+    let store = RedisStore::open_patched(client, &PoolName::new(pool)?, false, patches);
     Ok(Node::builder(pool, Store::from(store)))
 }
