@@ -170,7 +170,8 @@ impl Pool {
                 }
                 let running = record.filter(|record| record.state == JobState::Running);
                 if running.is_some_and(|record| {
-                    hand.token() != Some(record.token) && !worker.may_not_know(key, record)
+                    let is_news = self.scope.grants && worker.may_not_know(key, record);
+                    hand.token() != Some(record.token) && !is_news
                 }) {
                     return Some("unattended");
                 }
