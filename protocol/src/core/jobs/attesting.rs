@@ -159,9 +159,7 @@ impl Jobs {
         for id in self.unsaid.all(Word::Deliveries) {
             self.said(id, Word::Deliveries);
         }
-        for (_, item) in std::mem::take(&mut self.retaken) {
-            self.releases.push((item, Vec::new()));
-        }
+        self.release_taken_back();
         for (_, entries) in self.releases.waiting().chain(self.unsaid.waiting()) {
             entries.clear();
         }
@@ -316,6 +314,13 @@ impl Jobs {
         is_kept
     }
 
+    /// The report of these jobs has no answer, and needs none any more. Their releases go on.
+    fn release_taken_back(&mut self) {
+        for (_, item) in std::mem::take(&mut self.retaken) {
+            self.releases.push((item, Vec::new()));
+        }
+    }
+
     /// The key came here again under a later token: the release under this one was carried out, and its answer was
     /// lost.
     fn came_again(&self, key: &JobKey, token: Token) -> bool {
@@ -397,6 +402,7 @@ impl Jobs {
         if attesting.after.is_none() {
             let (worker, count) = (self.worker, attesting.count);
             self.attesting = None;
+            self.release_taken_back();
             self.save_the_rest();
             ctx.report(Notice::Attested { worker, count });
         }

@@ -844,6 +844,23 @@ fn a_report_that_is_taken_back_survives_another_loss() {
 }
 
 #[test]
+fn a_job_taken_back_is_released_again_when_the_pool_has_opened() {
+    let mut bench = Bench::with_worker();
+    runs_always(&mut bench);
+    bench.lost(2);
+    bench.attested(&[Kept]);
+    bench.handler(1, "k", 3, HandlerEvent::Ended(Ok(())));
+    let release = bench.of(&["release"]);
+    bench.fail("attend");
+    released_in_vain(&mut bench);
+    bench.after(millis(100)).all();
+    bench.fail_with("attest", StoreError::Refused(Refusal::Normal));
+    assert_eq!(bench.of(&["release"]), release, "the pool has heard the last word");
+    released_in_vain(&mut bench);
+    assert_eq!(bench.of(&["release", "attest", "attend"]), [""; 0]);
+}
+
+#[test]
 fn a_last_word_that_waits_for_a_release_wakes_nobody() {
     let mut bench = lost_with(&["k"]);
     bench.attested(&[Kept]);
