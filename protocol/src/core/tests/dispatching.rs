@@ -3,6 +3,7 @@
 use tenure_steps::Failure;
 
 use super::bench::{Bench, entry, id, millis, present, record, secs, up};
+use crate::core::call::Call;
 use crate::core::input::{Input, ReplyTo};
 use crate::model::id::{Incarnation, WorkerId};
 use crate::model::record::{Begun, JobState};
@@ -502,6 +503,22 @@ fn a_dispatch_that_was_only_awaited_is_sent_once_submitted() {
     found(&mut bench, Lookup::default());
     replied(&mut bench, vec![DispatchReply::Accepted]);
     assert_eq!(bench.of(&["reply"]), ["reply 2 submitted ok"]);
+}
+
+#[test]
+fn a_submitted_job_whose_start_somebody_awaits_says_so() {
+    let mut bench = Bench::attached();
+    bench.submit("first", "n.first", true, secs(10));
+    for (name, joined) in [("k", true), ("l", false)] {
+        let own = format!("n.!{name}");
+        bench.submit(name, &own, false, secs(10));
+        if joined {
+            bench.submit(name, &own, true, secs(10));
+        }
+    }
+    replied(&mut bench, vec![DispatchReply::Accepted]);
+    let Call::Dispatch(step) = bench.call("dispatch") else { panic!("a dispatch") };
+    assert_eq!(step.items.iter().map(|item| item.awaited).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
