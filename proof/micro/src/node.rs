@@ -125,7 +125,7 @@ impl Node {
             recovering: false,
             run_id: run_id(),
             states: vec![],
-            oldest: vec![],
+            streams: vec![],
         };
         self.step([Input::Renewed { incarnation: INCARNATION, workers: vec![], answer: Ok(renewal) }]);
         self.take("the time", |call| matches!(call, Call::ServerTime(..)).then_some(()));

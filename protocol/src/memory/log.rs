@@ -10,11 +10,12 @@ use tenure_steps::EntryId;
 pub(super) struct Log<E> {
     entries: BTreeMap<EntryId, E>,
     last: EntryId,
+    added: u64,
 }
 
 impl<E> Default for Log<E> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), last: EntryId { ms: 0, seq: 0 } }
+        Self { entries: BTreeMap::new(), last: EntryId { ms: 0, seq: 0 }, added: 0 }
     }
 }
 
@@ -27,6 +28,7 @@ impl<E> Log<E> {
             EntryId { ms: self.last.ms, seq: self.last.seq + 1 }
         };
         self.entries.insert(self.last, entry);
+        self.added += 1;
     }
 
     /// Drops the oldest entries beyond `max`.
@@ -51,6 +53,11 @@ impl<E> Log<E> {
     /// The id of the oldest entry.
     pub(super) fn oldest(&self) -> Option<EntryId> {
         self.entries.first_key_value().map(|(id, _)| *id)
+    }
+
+    /// How many entries were ever added.
+    pub(super) fn added(&self) -> u64 {
+        self.added
     }
 
     /// One entry.

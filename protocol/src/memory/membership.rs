@@ -10,6 +10,7 @@ use crate::model::settings::{Settings, is_fixed};
 use crate::mutation::Mutation;
 use crate::step::{
     Bootstrapped, Expired, JoinRequest, PoolState, Refusal, Renewal, Seat, Seen, SettingChange, WhenFull,
+    WorkerStream,
 };
 
 /// Preferred slots are below this.
@@ -359,7 +360,8 @@ impl State {
         if seen.floor <= self.level && !self.broken.has(Mutation::RenewalForgetsFloor) {
             self.meta.floor = self.meta.floor.max(seen.floor);
         }
-        let (mut states, mut oldest) = (Vec::with_capacity(workers.len()), Vec::with_capacity(workers.len()));
+        let (mut states, mut streams) =
+            (Vec::with_capacity(workers.len()), Vec::with_capacity(workers.len()));
         for worker in workers {
             let state = self.members.get(worker).map(|member| member.state);
             if state.is_some() {
@@ -367,7 +369,11 @@ impl State {
                 *count = (*count + 1).max(now);
             }
             states.push(state);
-            oldest.push(state.and_then(|_| self.worker_streams.get(worker)?.oldest()));
+            let stream = state.and_then(|_| self.worker_streams.get(worker));
+            streams.push(stream.map_or_else(WorkerStream::default, |stream| WorkerStream {
+                oldest: stream.oldest(),
+                added: stream.added(),
+            }));
         }
         let opened = node.is_some_and(|node| self.keep_node_stream(now, node));
         Ok(Renewal {
@@ -383,7 +389,7 @@ impl State {
             damage: self.meta.lost.clone(),
             when_full,
             states,
-            oldest,
+            streams,
         })
     }
 

@@ -159,8 +159,18 @@ pub struct Renewal {
     pub when_full: WhenFull,
     /// The state of each requested worker, in order. `None` if the worker is fenced.
     pub states: Vec<Option<MemberState>>,
-    /// The oldest entry of each requested worker's stream, in order. `None` if there is none, or the worker is fenced.
-    pub oldest: Vec<Option<EntryId>>,
+    /// The stream of each requested worker, in order. As a stream that does not exist if the worker is fenced.
+    pub streams: Vec<WorkerStream>,
+}
+
+/// The stream of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStream {
+    /// The oldest entry, if there is one.
+    pub oldest: Option<EntryId>,
+    /// The number of entries that were ever added: fewer than before if the stream was deleted meanwhile. 0 if there
+    /// is no stream.
+    pub added: u64,
 }
 
 /// sweep's answer.

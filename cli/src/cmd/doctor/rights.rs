@@ -15,7 +15,7 @@ const NODE: &str = "
 evalsha script|load info time select ssubscribe spublish
 exists del unlink pexpire pexpiretime
 hdel hexists hget hgetall hincrby hkeys hlen hmget hscan hset hstrlen hvals
-xack xadd xautoclaim xdel xgroup|create xgroup|delconsumer xinfo|consumers xlen xrange xread xreadgroup
+xack xadd xautoclaim xdel xgroup|create xgroup|delconsumer xinfo|consumers xinfo|stream xlen xrange xread xreadgroup
 zadd zcard zlexcount zmscore zrange zrangebylex zrangebyscore zrem zscan zscore";
 
 /// Those of a user who only looks.

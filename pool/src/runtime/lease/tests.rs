@@ -16,7 +16,7 @@ use crate::model::id::{JobKey, Revision, Token};
 use crate::model::member::MemberState;
 use crate::model::wire::{self, Envelope};
 use crate::runtime::pace::{patience, pause, tick};
-use crate::store::{Bootstrap, MemoryStore, ReadIdentity, Store, WhenFull};
+use crate::store::{Bootstrap, MemoryStore, ReadIdentity, Store, WhenFull, WorkerStream};
 
 /// A job of this worker.
 fn job(leases: &Leases, worker: WorkerId) -> Job {
@@ -117,7 +117,7 @@ fn the_end_of_a_node_ends_each_of_its_leases_for_good() {
         token: Token(0),
         floor: 1,
         states: vec![Some(MemberState::Up)],
-        oldest: vec![None],
+        streams: vec![WorkerStream::default()],
     };
     leases.renewed(from, clock::now(), &renewing, &renewal);
     assert!(!guard.check(), "an answer that comes late says nothing");

@@ -2,14 +2,16 @@
 -- Heartbeat of all workers of a node: a counter that is never behind the clock, ms, so that it also says when it was
 -- raised last. Raises the token counter and the floor to what the caller has seen; keeps the node's stream.
 -- It keeps what the node says of itself while a worker of these is a member. The answer names the oldest entry of each
--- worker's stream: a worker that has passed over that entry reads the stream again.
+-- worker's stream: a worker that has passed over that entry reads the stream again. It also says how many entries were
+-- ever added: where that number falls, somebody has deleted the stream, and news that nobody has read.
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
 -- KEYS: pool workers heartbeats settings jobs payloads owners queue parked nodes, then the node's stream if it waits for
 --       outcomes, then the stream of each worker
 -- ARGV: inc, highest token and highest floor seen by the caller, node or '', what it says of itself or '', 1 to look at the
 --       policy of eviction or 0, wid*
 -- Returns: OK workers_revision settings_revision flag phase run_id queued opened (1: the node's stream was made) signs
---          policy (or '') token floor, then per worker U | P | G | F (no member) and the oldest entry of its stream or ''.
+--          policy (or '') token floor, then per worker U | P | G | F (no member), the oldest entry of its stream or '',
+--          and how many were added to it.
 --          Or LOST signs. A sign is a letter: m members, r records, p payloads, o lists of what workers own. OK has those that a
 --          recovery left
 --@base
@@ -77,10 +79,12 @@ local function beat(wid)
   local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
   call('HSET', HEARTBEATS, wid, num(math.max(count + 1, t)))
 end
--- A stream of another type has no entry, and costs nobody a lease.
-local function oldest(stream)
-  local first = redis.pcall('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
-  return first and first[1] or ''
+-- No stream, and a key of another type, has no entry, and costs nobody a lease.
+local function stream_of(key)
+  local info, known = redis.pcall('XINFO', 'STREAM', key), {}
+  for i = 1, #info, 2 do known[info[i]] = info[i + 1] end
+  local first = known['first-entry']
+  return first and first[1] or '', num(known['entries-added'] or 0)
 end
 local lives
 local streams = argv[4] == '' and 10 or 11
@@ -89,7 +93,10 @@ for i = 7, #argv do
   if entry then beat(argv[i]) end
   lives = lives or entry
   out[#out + 1] = entry and sub(entry, 1, 1) or 'F'
-  out[#out + 1] = entry and oldest(KEYS[streams + i - 6]) or ''
+  local oldest, added = '', '0'
+  if entry then oldest, added = stream_of(KEYS[streams + i - 6]) end
+  out[#out + 1] = oldest
+  out[#out + 1] = added
 end
 -- Only shown: a key of another type costs nobody a lease, and goes.
 if lives and argv[4] ~= '' and argv[5] ~= '' then

@@ -14,7 +14,7 @@ use crate::model::settings::ShutdownFlag;
 use crate::store::{
     Bootstrap, Bootstrapped, ChangeSettings, Cordon, Drain, Expire, Expired, Join, OnRedis, OpenNormal,
     RaiseLevel, Raised, ReadStatuses, Reap, Reaped, Recover, Renew, Renewal, Result, Seat, SettingChange,
-    Settle, StoreError, WhenFull,
+    Settle, StoreError, WhenFull, WorkerStream,
 };
 
 impl OnRedis for Bootstrap {
@@ -219,7 +219,7 @@ async fn renew(steps: &Steps, inc: Incarnation, step: &Renew) -> Result<Renewal>
     for worker in workers {
         call.arg(worker.0);
     }
-    let mut values = steps.run("renew", call).await?.items(11 + 2 * workers.len())?;
+    let mut values = steps.run("renew", call).await?.items(11 + 3 * workers.len())?;
     let mut renewal = Renewal {
         members: values.revision()?,
         settings: values.revision()?,
@@ -233,14 +233,15 @@ async fn renew(steps: &Steps, inc: Incarnation, step: &Renew) -> Result<Renewal>
         token: Token(values.number()?),
         floor: values.level()?,
         states: Vec::with_capacity(workers.len()),
-        oldest: Vec::with_capacity(workers.len()),
+        streams: Vec::with_capacity(workers.len()),
     };
     for _ in workers {
         renewal.states.push(member_state(&values.bytes()?));
-        renewal.oldest.push(values.parsed("an entry's id or nothing", |text| match text {
+        let oldest = values.parsed("an entry's id or nothing", |text| match text {
             "" => Some(None),
             id => entry_id(id).map(Some),
-        })?);
+        })?;
+        renewal.streams.push(WorkerStream { oldest, added: values.number()? });
     }
     Ok(renewal)
 }

@@ -1,4 +1,4 @@
-//! Jobs that start on the news of them: b10 and b11.
+//! Jobs that start on the news of them: b10 to b12.
 
 use tenure_protocol::mutation::Mutation;
 
@@ -7,11 +7,13 @@ use crate::ground::{cases, lines};
 cases! {
     b10_the_news_of_a_job_that_comes_again_starts_nothing: lines(&[Mutation::GrantTwice]), "was started 2 times";
     b11_the_news_of_a_job_is_lost_and_its_owner_hears_of_it: lines(&[Mutation::LostGrantsStay]), "every job to be started";
+    b12_the_news_of_a_job_that_nobody_waits_for_are_lost: lines(&[Mutation::LostGrantsStay]), "every job to be started";
 }
 
 mod cases {
     use std::time::Duration;
 
+    use tenure_pool::WorkerId;
     use tenure_testing::{Proxy, eventually};
 
     use crate::ground::{Ground, key as key_of, workers_of};
@@ -75,5 +77,46 @@ mod cases {
         ground.history().accepted("job-0");
         ground.assert_starts(&["job-0".to_owned()], 1);
         ground.assert_clean();
+    }
+    /// The same, and nobody waits for the job.
+    pub(super) async fn b12_the_news_of_a_job_that_nobody_waits_for_are_lost(ground: Ground) {
+        let proxy = Proxy::start(&ground.server).await.unwrap();
+        let far = ground.builder_on("far", ground.store_by(&proxy.url(), &[])).join().await.unwrap();
+        ground.add_worker(&far).await;
+        let worker = workers_of(&far).await[0];
+        let stream = key_of(&format!("worker:{}", worker.0));
+        let near = ground.node("near").await;
+        let first = ground.dispatch(&near, 1).await;
+        renewed(&ground, worker).await;
+        proxy.pause();
+        // A read that waits at the server would still be answered.
+        let () = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]).query(&mut ground.redis()).unwrap();
+        ground.submit(&near, "unread").await;
+        eventually(ground.patience, "the job to be granted", async || {
+            redis::cmd("DEL").arg(&stream).query::<u32>(&mut ground.redis()).unwrap() > 0
+        })
+        .await;
+        // Its node opens its connections anew.
+        let (open, cut) = (proxy.counts().open, proxy.counts().cut);
+        proxy.kill_all();
+        eventually(ground.patience, "its connections to be cut", async || proxy.counts().cut >= cut + open)
+            .await;
+        proxy.resume();
+        let keys = [first, vec!["unread".to_owned()]].concat();
+        ground.started(&keys, 1).await;
+        ground.assert_starts(&keys, 1);
+        ground.assert_clean();
+    }
+
+    /// Waits until a renewal of the worker has begun and another one has ended.
+    async fn renewed(ground: &Ground, worker: WorkerId) {
+        let beats = || {
+            let mut read = redis::cmd("HGET");
+            read.arg(key_of("heartbeats")).arg(worker.0).query::<u64>(&mut ground.redis()).unwrap()
+        };
+        for _ in 0..3 {
+            let before = beats();
+            eventually(ground.patience, "a renewal", async || beats() > before).await;
+        }
     }
 }

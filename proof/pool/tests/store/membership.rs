@@ -2,7 +2,7 @@
 
 use tenure_pool::store::{
     Drain, Expire, Expired, ForgetNode, Join, JoinRequest, ReadHeartbeats, ReadIdentity, Reap, Refusal,
-    Renew, Settle, ShutDown, ShutdownMode,
+    Renew, Settle, ShutDown, ShutdownMode, WorkerStream,
 };
 use tenure_protocol::model::id::{Revision, Token, WorkerId};
 use tenure_protocol::model::member::MemberState;
@@ -40,6 +40,8 @@ scenarios! {
     a_heartbeat_raises_the_token_counter,
     a_heartbeat_opens_the_nodes_stream,
     a_heartbeat_names_the_oldest_entry_of_each_workers_stream,
+    a_heartbeat_counts_the_entries_that_were_ever_added,
+    a_heartbeat_shows_that_a_stream_was_deleted,
     a_heartbeat_looks_at_no_stream_of_a_fenced_worker,
     a_stream_of_another_type_costs_no_lease,
     an_outdated_counter_expires_nobody,
@@ -393,13 +395,37 @@ async fn a_heartbeat_names_the_oldest_entry_of_each_workers_stream(lab: Lab, idl
     }
     let oldest = lab.store().oldest(busy).await;
     assert!(oldest.is_some());
+    let (none, some) = (WorkerStream::default(), WorkerStream { oldest, added: 2 });
     for node in [None, Some(node("node1"))] {
         let looked = async |workers: &[WorkerId]| {
-            lab.step(&Renew { node: node.clone(), ..renew(workers) }).await.unwrap().oldest
+            lab.step(&Renew { node: node.clone(), ..renew(workers) }).await.unwrap().streams
         };
-        assert_eq!(looked(&[idle, WorkerId(5), busy]).await, [None, None, oldest]);
-        assert_eq!(looked(&[busy, idle]).await, [oldest, None]);
+        assert_eq!(looked(&[idle, WorkerId(5), busy]).await, [none, none, some]);
+        assert_eq!(looked(&[busy, idle]).await, [some, none]);
     }
+}
+
+async fn a_heartbeat_counts_the_entries_that_were_ever_added(lab: Lab, worker: WorkerId) {
+    let stream = async || lab.step(&renew(&[worker])).await.unwrap().streams[0];
+    assert_eq!(stream().await, WorkerStream::default());
+    for (name, added) in [("a", 1), ("b", 2)] {
+        lab.assign(name, &format!("node1.{name}"), worker).await;
+        let handled = Vec::from_iter(lab.store().oldest(worker).await);
+        lab.store().begin_one(lab.inc, worker, &handled, &[]).await.unwrap();
+        assert_eq!(stream().await, WorkerStream { oldest: None, added }, "also those that were handled");
+    }
+}
+
+/// In memory nobody deletes a stream.
+async fn a_heartbeat_shows_that_a_stream_was_deleted(kind: Kind) {
+    let Kind::Redis = kind else { return };
+    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
+    for name in ["a", "b"] {
+        lab.assign(name, &format!("node1.{name}"), worker).await;
+    }
+    lab.backend.write("DEL", &format!("worker:{worker}"), &[]).await;
+    lab.assign("c", "node1.c", worker).await;
+    assert_eq!(lab.step(&renew(&[worker])).await.unwrap().streams[0].added, 1);
 }
 
 async fn a_heartbeat_looks_at_no_stream_of_a_fenced_worker(lab: Lab, worker: WorkerId) {
@@ -407,7 +433,7 @@ async fn a_heartbeat_looks_at_no_stream_of_a_fenced_worker(lab: Lab, worker: Wor
     lab.route("a", worker).await;
     lab.store().expire_one(lab.inc, worker, None).await.unwrap();
     assert!(lab.store().oldest(worker).await.is_some());
-    assert_eq!(lab.step(&renew(&[worker])).await.unwrap().oldest, [None]);
+    assert_eq!(lab.step(&renew(&[worker])).await.unwrap().streams, [WorkerStream::default()]);
 }
 
 /// In memory no key is of another type.
@@ -416,7 +442,10 @@ async fn a_stream_of_another_type_costs_no_lease(kind: Kind) {
     let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
     lab.backend.write("SET", &format!("worker:{worker}"), &["of another type"]).await;
     let renewal = lab.step(&renew(&[worker])).await.unwrap();
-    assert_eq!((renewal.states, renewal.oldest), (vec![Some(MemberState::Up)], vec![None]));
+    assert_eq!(
+        (renewal.states, renewal.streams),
+        (vec![Some(MemberState::Up)], vec![WorkerStream::default()])
+    );
 }
 
 async fn an_outdated_counter_expires_nobody(lab: Lab, worker: WorkerId) {

@@ -346,16 +346,16 @@ impl Engine {
         if polled {
             self.closing.saw_flag(renewal.flag);
         }
-        let mut entries = renewal.oldest.into_iter();
+        let mut streams = renewal.streams.into_iter();
         for (&id, state) in workers.iter().zip(&renewal.states) {
-            let oldest = entries.next().flatten();
+            let stream = streams.next().unwrap_or_default();
             let Some(worker) = self.workers.values_mut().find(|w| w.member_id() == Some(id)) else {
                 continue;
             };
             match state {
                 None => worker.fence(&mut self.ctx),
                 Some(MemberState::Up | MemberState::Standby | MemberState::Draining) => {
-                    worker.jobs.oldest_event(oldest);
+                    worker.jobs.saw_stream(&self.ctx, stream);
                 }
             }
         }

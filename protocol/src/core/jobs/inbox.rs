@@ -17,6 +17,8 @@ pub(in crate::core) struct Inbox {
     open: BTreeMap<EntryId, usize>,
     /// Finished entries that the next call of any kind names.
     handled: Vec<EntryId>,
+    /// The entries that were ever added to the stream.
+    added: u64,
 }
 
 impl Inbox {
@@ -88,6 +90,12 @@ impl Inbox {
             _ => false,
         }
     }
+
+    /// Takes the number of entries that were ever added to the stream. If it has fallen, the stream was deleted, with
+    /// entries that the worker may not have read. Returns whether it has.
+    pub(super) fn was_lost(&mut self, added: u64) -> bool {
+        std::mem::replace(&mut self.added, added) > added
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +129,14 @@ mod tests {
         assert!(!inbox.oldest(Some(id(6))), "not read yet");
         assert!(inbox.oldest(Some(id(4))));
         assert_eq!(inbox.cursor(), EntryId::default());
+    }
+
+    #[test]
+    fn a_stream_that_has_fewer_entries_than_before_was_lost() {
+        let mut inbox = Inbox::default();
+        assert_eq!(
+            [0, 3, 3, 5, 2, 2, 0].map(|added| inbox.was_lost(added)),
+            [false, false, false, false, true, false, true]
+        );
     }
 }

@@ -42,7 +42,7 @@ use crate::core::one_call::Timers;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
-use crate::step::{Granted, GrantedJob, ReleaseItem, StartedItem, TakeItem, WorkerEvent};
+use crate::step::{Granted, GrantedJob, ReleaseItem, StartedItem, TakeItem, WorkerEvent, WorkerStream};
 use answering::Answering;
 use attesting::Attesting;
 use capacity::Capacity;
@@ -181,9 +181,12 @@ impl Jobs {
         self.inbox.cursor()
     }
 
-    /// The oldest entry that the worker's stream has.
-    pub(super) fn oldest_event(&mut self, entry: Option<EntryId>) {
-        self.inbox.oldest(entry);
+    /// The state of the worker's stream. If the stream was deleted, the news of granted jobs may be gone with it.
+    pub(super) fn saw_stream(&mut self, ctx: &Ctx, stream: WorkerStream) {
+        self.inbox.oldest(stream.oldest);
+        if self.inbox.was_lost(stream.added) && !ctx.config.broken.has(Mutation::LostGrantsStay) {
+            self.audit();
+        }
     }
 
     /// The store may assign jobs to this worker that it does not know.

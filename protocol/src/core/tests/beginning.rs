@@ -8,7 +8,7 @@ use crate::core::input::{HandlerEvent, Input};
 use crate::model::id::{Incarnation, Token, WorkerId};
 use crate::model::member::MemberState;
 use crate::model::record::Begun;
-use crate::step::{BeginReply, OwnedPage, WorkerEvent};
+use crate::step::{BeginReply, OwnedPage, WorkerEvent, WorkerStream};
 
 #[test]
 fn a_job_is_started_only_after_an_answered_begin() {
@@ -198,7 +198,8 @@ fn the_highest_token_begun_is_remembered() {
 fn an_entry_that_was_passed_over_is_read_again() {
     let mut bench = Bench::that_runs(7, &["k"]);
     let mut renewal = bench.renewal();
-    (renewal.states, renewal.oldest) = (vec![Some(MemberState::Up)], vec![Some(entry(4))]);
+    (renewal.states, renewal.streams) =
+        (vec![Some(MemberState::Up)], vec![WorkerStream { oldest: Some(entry(4)), added: 1 }]);
     let workers = vec![WorkerId(1)];
     bench.step([Input::Renewed { incarnation: Incarnation(1), workers, answer: Ok(renewal) }]);
     assert_eq!(bench.all(), ["read-node >0 1>0"]);

@@ -459,7 +459,7 @@ impl Bench {
             recovering: false,
             run_id: "a".into(),
             states: vec![],
-            oldest: vec![],
+            streams: vec![],
         }
     }
 

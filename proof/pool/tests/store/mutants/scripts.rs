@@ -667,14 +667,16 @@ pub(crate) const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "beat(argv[i])", by "a_heartbeat_counts_members_only";
     "a stream that was made anew is not told": "renew", "out[8] = '1'"
         => "", by "a_heartbeat_opens_the_nodes_stream";
-    "a renewal names no entry of a stream": "renew", "entry and oldest(KEYS[streams + i - 6]) or ''"
-        => "''", by "a_heartbeat_names_the_oldest_entry_of_each_workers_stream";
+    "a renewal names no entry of a stream": "renew", "return first and first[1] or '',"
+        => "return '',", by "a_heartbeat_names_the_oldest_entry_of_each_workers_stream";
     "a renewal looks at the streams of others": "renew", "argv[4] == '' and 10 or 11"
         => "10", by "a_heartbeat_names_the_oldest_entry_of_each_workers_stream";
-    "a renewal looks at the stream of a fenced worker": "renew", "entry and oldest(KEYS"
-        => "oldest(KEYS", by "a_heartbeat_looks_at_no_stream_of_a_fenced_worker";
-    "a stream of another type costs a lease": "renew", "redis.pcall('XRANGE', stream"
-        => "call('XRANGE', stream", by "a_stream_of_another_type_costs_no_lease";
+    "a renewal looks at the stream of a fenced worker": "renew", "if entry then oldest,"
+        => "if true then oldest,", by "a_heartbeat_looks_at_no_stream_of_a_fenced_worker";
+    "a stream of another type costs a lease": "renew", "redis.pcall('XINFO', 'STREAM', key)"
+        => "call('XINFO', 'STREAM', key)", by "a_stream_of_another_type_costs_no_lease";
+    "a renewal counts the entries that are left": "renew", "num(known['entries-added'] or 0)"
+        => "num(known['length'] or 0)", by "a_heartbeat_counts_the_entries_that_were_ever_added";
     "renewals do not raise the token": "renew", "raise(head[7], seen_token(argv[2]))"
         => "raise(head[7], 0)", by "a_heartbeat_raises_the_token_counter";
     "renewals do not tell the token": "renew", "num(highest)"

@@ -487,7 +487,8 @@ impl<'a> Driver<'a> {
                 viewed(renew, |renewal, _| {
                     renewal.run_id.clear();
                     // Each store has ids of its own.
-                    renewal.oldest.iter_mut().flatten().for_each(|entry| *entry = EntryId::MIN);
+                    let entries = renewal.streams.iter_mut().filter_map(|stream| stream.oldest.as_mut());
+                    entries.for_each(|entry| *entry = EntryId::MIN);
                 })
             }
             Op::Dispatch { jobs, placed } => {
