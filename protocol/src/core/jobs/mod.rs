@@ -40,6 +40,7 @@ use crate::core::effect::Notice;
 use crate::core::input::{HandlerEvent, LocalWorker};
 use crate::core::one_call::Timers;
 use crate::model::id::{DispatchId, JobKey, NodeName, Token, WorkerId};
+use crate::model::record::Record;
 use crate::model::stop::StopReason;
 use crate::mutation::Mutation;
 use crate::step::{Granted, GrantedJob, ReleaseItem, StartedItem, TakeItem, WorkerEvent, WorkerStream};
@@ -196,6 +197,13 @@ impl Jobs {
 
     pub(super) fn is_audit_due(&self) -> bool {
         self.audit_due
+    }
+
+    /// The job of this record has other strikes than the worker knew: a record that was lost, or went back, was written
+    /// anew. The strikes decide where the job belongs. Returns whether they differ.
+    pub(super) fn takes_strikes(&mut self, key: &JobKey, record: &Record) -> bool {
+        let held = self.held.get_mut(key).filter(|held| held.token == record.token);
+        held.is_some_and(|held| std::mem::replace(&mut held.strikes, record.strikes) != record.strikes)
     }
 
     /// The comparison with the store has begun.

@@ -3,15 +3,16 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::bench::{Bench, config, key, millis, secs, up};
+use super::bench::{Bench, config, key, millis, record, secs, up};
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, LocalWorker};
 use crate::core::ring::Ring;
 use crate::model::id::{Incarnation, Revision, WorkerId};
 use crate::model::member::{Member, MemberState};
+use crate::model::record::Record;
 use crate::model::settings::{Settings, ShardId};
 use crate::model::why::Cause;
-use crate::step::PoolState;
+use crate::step::{OwnedPage, PoolState, WorkerEvent};
 
 pub(super) const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
@@ -259,8 +260,8 @@ fn a_job_back_after_strikes_during_the_wait_stays() {
     assert_eq!(bench.of(&["STOP"]), stops(&moved[2..3]));
 }
 
-#[test]
-fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
+/// Two workers, of which the first has a job that only its strikes keep there.
+fn kept_by_its_strikes() -> (Bench, &'static str) {
     let mut bench = Bench::with_worker();
     let settings = Settings::default();
     bench.set_member(2, up(1));
@@ -271,7 +272,27 @@ fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
     bench.begun_with(false, |record| record.strikes = settings.strikes);
     bench.handler(1, name, 3, HandlerEvent::Started);
     bench.all();
+    (bench, name)
+}
+
+#[test]
+fn a_job_keeps_to_the_next_worker_of_its_chain_after_strikes() {
+    let (mut bench, _) = kept_by_its_strikes();
     assert_eq!(bench.after(secs(6)).seen(), [""; 0], "its strikes send it here");
+}
+
+#[test]
+fn a_job_whose_record_has_lost_its_strikes_moves_home() {
+    let moved = |strikes| {
+        let (mut bench, name) = kept_by_its_strikes();
+        bench.event(1, 4, WorkerEvent::Unknown);
+        let record = Record { strikes, ..record(name, 3, WorkerId(1)) };
+        bench.answer_with("owned", OwnedPage { next: None, jobs: vec![(key(name), Some(record))] });
+        (bench.after(secs(6)).of(&["STOP"]), stops(&[name]))
+    };
+    assert_eq!(moved(Settings::default().strikes).0, [""; 0], "the record says what the worker knew");
+    let (seen, home) = moved(0);
+    assert_eq!(seen, home);
 }
 
 #[test]

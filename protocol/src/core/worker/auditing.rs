@@ -60,7 +60,12 @@ impl Worker {
             {
                 if !self.jobs.knows(&key, record.token) {
                     self.jobs.unknown(ctx, key, &record);
-                } else if record.generation() > 0 {
+                    continue;
+                }
+                if self.jobs.takes_strikes(&key, &record) {
+                    self.rebalance.misplaced(ctx);
+                }
+                if record.generation() > 0 {
                     self.jobs.updated(ctx, key, record.token, record.generation());
                 }
             }
