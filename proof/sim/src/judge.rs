@@ -25,8 +25,6 @@ pub(super) struct Judge {
     /// The tokens under which a start handler was called.
     pub(super) called: BTreeSet<(JobKey, Token)>,
     pub(super) top: BTreeMap<JobKey, Token>,
-    /// The strikes of each placement, as its worker knows them: a loss of data removes them from the record.
-    pub(super) strikes: BTreeMap<(JobKey, Token), u32>,
     /// The level of each worker's node, and the highest floor so far.
     pub(super) levels: BTreeMap<WorkerId, u32>,
     pub(super) highest_floor: u32,

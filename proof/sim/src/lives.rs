@@ -21,6 +21,8 @@ pub(super) struct Life {
     pub(super) to: Option<u64>,
     /// When the former life under the same caller's own id was found gone.
     pub(super) earlier: Option<u64>,
+    /// A user has asked for the end of such a former life.
+    pub(super) earlier_to_stop: bool,
     pub(super) started: bool,
     pub(super) failed: bool,
     pub(super) parked: bool,
@@ -70,6 +72,7 @@ impl Life {
             from: None,
             to: None,
             earlier: None,
+            earlier_to_stop: false,
             started: false,
             failed: false,
             parked: false,

@@ -185,7 +185,11 @@ impl Judge {
         {
             life.ended = Some((change.now, worker, before.token));
         }
-        if !life.may_go() || change.step != "attest" && !may(change.step, Some(before.state), None) {
+        // A loss of data may have brought an earlier life of a caller's own id back, which was to stop.
+        let is_earlier = before.state == Stopping && life.earlier_to_stop;
+        if !(life.may_go() || is_earlier)
+            || change.step != "attest" && !may(change.step, Some(before.state), None)
+        {
             self.violations.push(format!("S4: {} loses {key}, which was {before}", change.step));
         }
     }
@@ -268,6 +272,7 @@ impl Judge {
                 hash: life.hash.take(),
                 to_stop: ends || life.next_to_stop,
                 earlier: life.to,
+                earlier_to_stop: life.to_stop || life.earlier_to_stop,
                 ..Life::new(key, &life.id, life.policy)
             };
         }
@@ -326,9 +331,6 @@ impl Judge {
     }
 
     fn remember(&mut self, key: &JobKey, before: Option<&Record>, record: &Record, now: u64, attested: bool) {
-        if record.state == Running && !attested {
-            self.strikes.insert((key.clone(), record.token), record.strikes);
-        }
         if record.begun == Begun::Started
             && let Some(life) = self.lives.get_mut(&record.id)
         {
@@ -360,7 +362,7 @@ mod tests {
     use tenure_protocol::model::id::{DispatchId, WorkerId};
     use tenure_protocol::model::member::{Member, MemberState};
     use tenure_protocol::model::policy::RestartPolicy;
-    use tenure_protocol::step::{Attest, AttestItem, AttestJobs, AttestReply};
+    use tenure_protocol::step::{Attest, AttestItem, AttestJobs, AttestReply, Reap};
 
     const HANDED_ON: (WorkerId, Token) = (WorkerId(1), Token(3));
     const RAN: (WorkerId, Token) = (WorkerId(2), Token(4));
@@ -431,5 +433,24 @@ mod tests {
     #[test]
     fn an_end_that_nobody_wanted_is_no_end() {
         assert!(objections(false, true, "1|S|1|3|1|2|2|n.d1|1|2|0|")[0].starts_with("S4"));
+    }
+
+    #[test]
+    fn an_earlier_life_that_was_to_stop_may_go() {
+        let gone = |state| {
+            let (id, key): (DispatchId, JobKey) = ("n.!d1".parse().unwrap(), "k".try_into().unwrap());
+            let mut judge = Judge::default();
+            judge.submitted(&key, &id, RestartPolicy::Never);
+            judge.lives.get_mut(&id).unwrap().earlier_to_stop = true;
+            let reap = Reap { worker: WorkerId(1), limit: 1 };
+            let request = Request::Call(Incarnation(2), Box::new(Call::Reap(reap)));
+            let incarnation = Some(Incarnation(2));
+            let change = Change { step: "reap", now: 3, server_ms: 3, request: &request, incarnation };
+            let record = Record::parse(format!("1|{state}|1|3|1|2|2|n.!d1|1||0|").as_bytes()).unwrap();
+            judge.vanished(&key, &record, &change);
+            judge.violations
+        };
+        assert_eq!(gone("S"), [""; 0]);
+        assert!(gone("R")[0].starts_with("S4"));
     }
 }
