@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod letters;
 mod limits;
 
 use std::collections::BTreeSet;
