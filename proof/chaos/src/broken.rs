@@ -40,7 +40,7 @@ const BEGIN_UNCHECKED: ScriptPatch = ScriptPatch {
 /// In `begin`, and in the grants of `route`: brings no checkpoint.
 const CHECKPOINTS_FORGOTTEN: [ScriptPatch; 2] = [
     ScriptPatch { script: "begin", from: "header and state and given(header)", to: "false" },
-    ScriptPatch { script: "route", from: "header and state and given(header)", to: "false" },
+    ScriptPatch { script: "route", from: "if header and given(header) then", to: "if false then" },
 ];
 
 impl Broken {

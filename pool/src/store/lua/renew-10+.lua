@@ -3,7 +3,7 @@
 -- raised last. Raises the token counter and the floor to what the caller has seen; keeps the node's stream.
 -- It keeps what the node says of itself while a worker of these is a member. The answer names the oldest entry of each
 -- worker's stream: a worker that has passed over that entry reads the stream again. It also says how many entries were
--- ever added: where that number falls, somebody has deleted the stream, and news that nobody has read.
+-- ever added: where that number falls, somebody has deleted the stream, and perhaps news that the worker has not read.
 -- In phase N it compares what the keys say of each other: a key that is lost alone is answered, and nothing is renewed.
 -- KEYS: pool workers heartbeats settings jobs payloads owners queue parked nodes, then the node's stream if it waits for
 --       outcomes, then the stream of each worker
@@ -79,7 +79,8 @@ local function beat(wid)
   local count = #text < 16 and tonumber(match(text, '^%d+$')) or 0
   call('HSET', HEARTBEATS, wid, num(math.max(count + 1, t)))
 end
--- No stream, and a key of another type, has no entry, and costs nobody a lease.
+-- A stream that is missing, or of another type, counts as empty, and costs nobody a lease. The answer has the first and the last
+-- entry whole.
 local function stream_of(key)
   local info, known = redis.pcall('XINFO', 'STREAM', key), {}
   for i = 1, #info, 2 do known[info[i]] = info[i + 1] end

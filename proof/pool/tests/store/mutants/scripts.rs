@@ -559,19 +559,19 @@ pub(crate) const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "", by "a_routed_job_is_granted";
     "a routed grant forgets that its job ran": "route", "grant.front .. flag .. '|'"
         => "grant.front .. '0|'", by "a_moved_job_is_granted_with_all_that_is_left";
-    "a routed grant without its checkpoint": "route", "return header and state and given(header) and { header, state } or nil"
-        => "return nil", by "a_moved_job_is_granted_with_all_that_is_left";
-    "a routed grant hides that notifications wait": "route", "local waits = any_notes and"
-        => "local waits = false and", by "a_moved_job_is_granted_with_all_that_is_left";
+    "a routed grant without its checkpoint": "route", "if header and given(header) then"
+        => "if false then", by "a_moved_job_is_granted_with_all_that_is_left";
+    "a routed grant hides that notifications wait": "route", "letters_of[i] = any_notes and"
+        => "letters_of[i] = false and", by "a_moved_job_is_granted_with_all_that_is_left";
     "jobs that failed are granted": "route", "'^1|Q||%d+|0|([012])|%d+()'"
         => "'^1|Q||%d+|%d+|([012])|%d+()'", by "what_failed_or_was_lost_or_is_long_is_assigned";
-    "checkpoints weigh nothing": "route", " or bytes + size > most then return false end"
-        => " then return false end", by "what_failed_or_was_lost_or_is_long_is_assigned";
-    "a router grants long payloads": "route", "local fits, saved = bytes and bytes <= most, nil"
-        => "local fits, saved = bytes, nil", by "a_long_payload_is_assigned";
+    "checkpoints weigh nothing": "route", "bytes = bytes + call('HSTRLEN', CHECKPOINTS, 'b:' .. key)"
+        => "", by "what_failed_or_was_lost_or_is_long_is_assigned";
+    "a router grants long payloads": "route", "return bytes <= most and bytes or nil"
+        => "return bytes", by "a_long_payload_is_assigned";
     "a router assigns before it grants": "route", "if grants[x].n > 4 then send_grant(stream, grants[x]) end\n      if event.n > 2 then redis.pcall('XADD', stream, '*', unpack(event, 1, event.n)) end"
         => "if event.n > 2 then redis.pcall('XADD', stream, '*', unpack(event, 1, event.n)) end\n      if grants[x].n > 4 then send_grant(stream, grants[x]) end", by "what_failed_or_was_lost_or_is_long_is_assigned";
-    "a router grants over a checkpoint": "route", "if begun == '0' and (header or state) then return false end"
+    "a router grants over a checkpoint": "route", "if begun == '0' then return nil end"
         => "", by "a_router_grants_nothing_over_a_former_jobs_checkpoint";
     "a worker that does not attest has not tried a grant": "attend", "if p.state == 'R' then confirm(p) end"
         => "", by "a_worker_that_does_not_attest_has_tried_its_grants";
@@ -581,7 +581,7 @@ pub(crate) const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "news", by "a_begin_confirms_a_grant_and_is_answered_as_a_first";
     "the start of a grant is not counted": "started", "if byte(r, flag) == 48 then never_begun = never_begun + 1 end"
         => "", by "a_start_confirms_a_grant";
-    "a checkpoint leaves a grant unbegun": "save", "if granted == 1 and not begins[key] then"
+    "a checkpoint leaves a grant unbegun": "save", "if granted == 1 then"
         => "if false then", by "a_checkpoint_confirms_a_grant_and_outlives_the_begin";
     "a stop leaves a grant unbegun": "stop", "r = granted == 1 and stopped or gsub"
         => "r = gsub", by "a_stop_confirms_a_grant_and_asks_the_owner";
