@@ -215,6 +215,8 @@ pub enum Mutation {
     GrantsUnconfirmed,
     /// Nobody tells the owner of a granted job again that does not begin it.
     LostGrantsStay,
+    /// A worker does not notice that somebody has deleted its stream.
+    DeletedStreamUnnoticed,
     /// `begin` leaves the job in the sweeper's queue.
     BegunStaysQueued,
     /// A job's notifications are numbered from 0 again once all were taken.

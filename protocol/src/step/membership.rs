@@ -168,8 +168,8 @@ pub struct Renewal {
 pub struct WorkerStream {
     /// The oldest entry, if there is one.
     pub oldest: Option<EntryId>,
-    /// The number of entries that were ever added: fewer than before if the stream was deleted meanwhile. 0 if there
-    /// is no stream.
+    /// The number of entries that were ever added: fewer than before if the stream was deleted meanwhile, unless as many
+    /// came since. 0 if there is no stream.
     pub added: u64,
 }
 

@@ -216,7 +216,7 @@ mod cases {
     pub(super) async fn a17_an_assignment_that_never_arrives_is_taken_back(ground: Ground) {
         let ground = ground.routed().with(|settings| {
             settings.assign_timeout = Duration::from_secs(1);
-            // A granted job stays with its worker: b11 is about its news.
+            // A granted job stays with its worker: b11 and b12 are about its news.
             settings.grant_max = 0;
         });
         let client = ground.builder("client").client_only().join().await.unwrap();

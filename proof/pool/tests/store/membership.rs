@@ -416,14 +416,11 @@ async fn a_heartbeat_counts_the_entries_that_were_ever_added(lab: Lab, worker: W
     }
 }
 
-/// In memory nobody deletes a stream.
-async fn a_heartbeat_shows_that_a_stream_was_deleted(kind: Kind) {
-    let Kind::Redis = kind else { return };
-    let (lab, worker) = Lab::with_worker(kind, Settings::default()).await;
+async fn a_heartbeat_shows_that_a_stream_was_deleted(lab: Lab, worker: WorkerId) {
     for name in ["a", "b"] {
         lab.assign(name, &format!("node1.{name}"), worker).await;
     }
-    lab.backend.write("DEL", &format!("worker:{worker}"), &[]).await;
+    lab.backend.lose(&format!("worker:{worker}")).await;
     lab.assign("c", "node1.c", worker).await;
     assert_eq!(lab.step(&renew(&[worker])).await.unwrap().streams[0].added, 1);
 }

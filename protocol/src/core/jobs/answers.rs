@@ -198,7 +198,7 @@ impl Jobs {
 
     /// A release that must go again. If data were lost meanwhile, the job's checkpoint goes first, and the release waits
     /// for it.
-    fn unless_it_owes(&mut self, item: ReleaseItem) -> Option<ToRelease> {
+    pub(super) fn unless_it_owes(&mut self, item: ReleaseItem) -> Option<ToRelease> {
         let id = (item.key.clone(), item.token);
         let release = (item, Vec::new());
         if !self.unsaid.holds(&id) {

@@ -10,7 +10,8 @@
 //! 3. Unanswered calls of the former incarnation are void. Releases and notes of starts are not: they hold in every
 //!    incarnation, and are sent until they are answered.
 //! 4. If the release of a job that must go on elsewhere finds no record, the worker reports the job as running, with
-//!    its payload. It then releases the job once more. Until then this worker may be the only one that has it.
+//!    its payload. It then releases the job once more, also if the pool has opened and answers no report. Until the
+//!    second release, no other worker may know the job.
 //! 5. A worker gives up after 3 T without an answer, or 10 T in all, because the pool cannot open until every member
 //!    has finished.
 
@@ -317,7 +318,9 @@ impl Jobs {
     /// The report of these jobs has no answer, and needs none any more. Their releases go on.
     fn release_taken_back(&mut self) {
         for (_, item) in std::mem::take(&mut self.retaken) {
-            self.releases.push((item, Vec::new()));
+            if let Some(release) = self.unless_it_owes(item) {
+                self.releases.push(release);
+            }
         }
     }
 

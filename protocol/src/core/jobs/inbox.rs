@@ -17,7 +17,7 @@ pub(in crate::core) struct Inbox {
     open: BTreeMap<EntryId, usize>,
     /// Finished entries that the next call of any kind names.
     handled: Vec<EntryId>,
-    /// The entries that were ever added to the stream.
+    /// The number of entries that were ever added to the stream, by the last renewal.
     added: u64,
 }
 

@@ -136,8 +136,8 @@ pub(super) struct Jobs {
     leaving: Option<StopReason>,
     /// Keys whose release was answered since the last look.
     released: Vec<JobKey>,
-    /// The store may assign jobs to this worker that it does not know: a begin or release had no answer, or a look at
-    /// all records has ended.
+    /// The store may assign jobs to this worker that the worker does not know. A begin or release had no answer, or the
+    /// news were lost, or a look at all records has ended.
     audit_due: bool,
     /// The jobs that have left lately.
     journal: Journal,
@@ -185,7 +185,7 @@ impl Jobs {
     /// The state of the worker's stream. If the stream was deleted, the news of granted jobs may be gone with it.
     pub(super) fn saw_stream(&mut self, ctx: &Ctx, stream: WorkerStream) {
         self.inbox.oldest(stream.oldest);
-        if self.inbox.was_lost(stream.added) && !ctx.config.broken.has(Mutation::LostGrantsStay) {
+        if self.inbox.was_lost(stream.added) && !ctx.config.broken.has(Mutation::DeletedStreamUnnoticed) {
             self.audit();
         }
     }
@@ -199,11 +199,15 @@ impl Jobs {
         self.audit_due
     }
 
-    /// The job of this record has other strikes than the worker knew: a record that was lost, or went back, was written
-    /// anew. The strikes decide where the job belongs. Returns whether they differ.
-    pub(super) fn takes_strikes(&mut self, key: &JobKey, record: &Record) -> bool {
+    /// Takes the strikes of the record, which a loss of data may have changed. Returns whether the job may belong to another
+    /// worker now.
+    pub(super) fn takes_strikes(&mut self, ctx: &Ctx, key: &JobKey, record: &Record) -> bool {
+        let allowed = ctx.config.settings.strikes.max(1);
         let held = self.held.get_mut(key).filter(|held| held.token == record.token);
-        held.is_some_and(|held| std::mem::replace(&mut held.strikes, record.strikes) != record.strikes)
+        held.is_some_and(|held| {
+            let before = std::mem::replace(&mut held.strikes, record.strikes);
+            before / allowed != record.strikes / allowed
+        })
     }
 
     /// The comparison with the store has begun.

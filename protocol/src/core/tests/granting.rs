@@ -5,13 +5,11 @@ use tenure_steps::Failure;
 use super::bench::{Bench, config, entry, granted, granted_as, id, key, millis, record, sealed, secs, up};
 use crate::core::ctx::Config;
 use crate::core::input::{HandlerEvent, Input};
-use crate::model::id::{Incarnation, Token, WorkerId};
-use crate::model::member::MemberState;
+use crate::model::id::{Token, WorkerId};
 use crate::model::policy::RestartPolicy;
 use crate::model::record::{Begun, Record};
 use crate::step::{
-    AttestReply, BeginReply, Checkpoint, GrantedJob, NodeEvents, OwnedPage, Renewal, StoreError, WorkerEvent,
-    WorkerStream,
+    AttestReply, BeginReply, Checkpoint, GrantedJob, NodeEvents, OwnedPage, StoreError, WorkerEvent,
 };
 
 /// A worker that has been granted a job, which has started and has ended.
@@ -283,21 +281,6 @@ fn an_entry_that_cannot_be_read_has_the_records_compared() {
     let mut bench = Bench::with_worker();
     bench.event(1, 5, WorkerEvent::Unknown);
     assert_eq!(bench.of(&["owned"]), ["owned 1"]);
-}
-
-#[test]
-fn a_stream_that_was_deleted_has_the_records_compared() {
-    let mut bench = Bench::with_worker();
-    let mut audits = |added| {
-        let stream = WorkerStream { oldest: None, added };
-        let renewal =
-            Renewal { states: vec![Some(MemberState::Up)], streams: vec![stream], ..bench.renewal() };
-        let (incarnation, workers) = (Incarnation(1), vec![WorkerId(1)]);
-        bench.step([Input::Renewed { incarnation, workers, answer: Ok(renewal) }]);
-        bench.of(&["owned"])
-    };
-    assert_eq!([audits(0), audits(2), audits(2)], [[""; 0]; 3]);
-    assert_eq!(audits(1), ["owned 1"]);
 }
 
 #[test]

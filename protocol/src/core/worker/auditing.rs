@@ -62,7 +62,7 @@ impl Worker {
                     self.jobs.unknown(ctx, key, &record);
                     continue;
                 }
-                if self.jobs.takes_strikes(&key, &record) {
+                if self.jobs.takes_strikes(ctx, &key, &record) {
                     self.rebalance.misplaced(ctx);
                 }
                 if record.generation() > 0 {

@@ -124,6 +124,7 @@ pub(crate) const MUTANTS: &[(Mutation, By)] = &[
     (GrantWithoutLease, Core("without_a_lease_no_grant_is_honoured")),
     (GrantsUnconfirmed, Core("a_start_that_takes_long_is_confirmed_by_a_begin")),
     (LostGrantsStay, Core("the_owner_of_an_unread_grant_is_told_again")),
+    (DeletedStreamUnnoticed, Core("a_stream_that_was_deleted_has_the_records_compared")),
     (BegunStaysQueued, Model("mutants_of_steps_violate_a_property")),
     (NotesNumberedAnew, Model("mutants_of_notifications_violate_a_property")),
     (OwnIdsUncompared, Simulator("L8")),

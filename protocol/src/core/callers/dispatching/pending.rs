@@ -69,7 +69,8 @@ impl PendingDispatch {
     }
 
     /// The job has not started at this look. Its owner is told once more of a granted job that it does not begin: the news
-    /// of the grant may be lost. Nothing else does so, because nobody but the owner can take such a job away.
+    /// of the grant may be lost. Nobody but the owner can take such a job away, and the owner notices only that its whole stream was
+    /// deleted.
     pub(super) fn tell_again(&mut self, ctx: &Ctx, record: &Record) -> Option<SteerItem> {
         if record.state != JobState::Running
             || record.begun == Begun::Started

@@ -3,11 +3,12 @@
 use super::super::bench::{granted, key, millis, record, secs};
 use super::super::granting::{owns, that_has_run};
 use super::whole_and_broken;
-use crate::core::input::HandlerEvent;
-use crate::model::id::{Token, WorkerId};
+use crate::core::input::{HandlerEvent, Input};
+use crate::model::id::{Incarnation, Token, WorkerId};
+use crate::model::member::MemberState;
 use crate::model::record::{Begun, Record};
 use crate::mutation::Mutation;
-use crate::step::{DispatchReply, Lookup, SteerReply, WorkerEvent};
+use crate::step::{DispatchReply, Lookup, Renewal, SteerReply, WorkerEvent, WorkerStream};
 
 #[test]
 fn a_grant_that_is_read_again_starts_nothing() {
@@ -85,6 +86,20 @@ fn a_grant_that_was_lost_is_begun_once_the_records_are_compared() {
         bench.seen()
     });
     assert_eq!(said, [["begin 1: k@7; done 5"], ["RUN k@7"]]);
+}
+
+#[test]
+fn a_stream_that_was_deleted_has_the_records_compared() {
+    let said = whole_and_broken(Mutation::DeletedStreamUnnoticed).map(|mut bench| {
+        [0, 2, 2, 1].map(|added| {
+            let streams = vec![WorkerStream { oldest: None, added }];
+            let renewal = Renewal { states: vec![Some(MemberState::Up)], streams, ..bench.renewal() };
+            let (incarnation, workers) = (Incarnation(1), vec![WorkerId(1)]);
+            bench.step([Input::Renewed { incarnation, workers, answer: Ok(renewal) }]);
+            bench.of(&["owned"]).concat()
+        })
+    });
+    assert_eq!(said, [["", "", "", "owned 1"], [""; 4]]);
 }
 
 #[test]
