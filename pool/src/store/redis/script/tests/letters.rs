@@ -1,7 +1,9 @@
 //! All letters of the protocol in one table of `docs/protocol/data.md`, so that nobody gives a letter two meanings.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
-use tenure_steps::Letters;
+use tenure_steps::{File, Letters};
 
 use crate::model::member::MemberState;
 use crate::model::record::JobState;
@@ -42,11 +44,14 @@ const HEAD: &str = "| letter | job | member | why | way | release | event | word
 fn words(variant: &impl std::fmt::Debug) -> String {
     let name = format!("{variant:?}");
     let name = name.split([' ', '(', '{']).next().unwrap_or_default();
-    let spaced = name.chars().enumerate().map(|(at, letter)| match letter.is_uppercase() && at > 0 {
-        true => format!(" {}", letter.to_lowercase()),
-        false => letter.to_lowercase().to_string(),
-    });
-    spaced.collect()
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }
 
 /// The word for an ask with this letter.
@@ -58,7 +63,7 @@ fn said(letter: u8) -> Option<Said> {
 /// The scripts that answer this letter.
 fn answering(letter: u8) -> String {
     let files = Scripts::FILES.iter().filter(|file| file.answers().iter().any(|list| list.contains(&letter)));
-    files.map(|file| file.script()).collect::<Vec<_>>().join(", ")
+    files.map(File::script).collect::<Vec<_>>().join(", ")
 }
 
 /// A row for each letter that means something.
@@ -78,7 +83,7 @@ fn table() -> String {
         ];
         let cells: Vec<_> = cells.map(Option::unwrap_or_default).into();
         if cells.iter().any(|cell| !cell.is_empty()) {
-            table += &format!("| `{sign}` | {} |\n", cells.join(" | "));
+            writeln!(table, "| `{sign}` | {} |", cells.join(" | ")).unwrap();
         }
     }
     table
@@ -113,7 +118,7 @@ fn no_letter_means_two_things_in_one_place() {
         list.dedup();
         assert_eq!(list.len(), all, "{list:?}");
     }
-    for list in Scripts::FILES.iter().flat_map(|file| file.answers()) {
+    for list in Scripts::FILES.iter().flat_map(File::answers) {
         let mut letters = list.to_vec();
         letters.sort_unstable();
         letters.dedup();
