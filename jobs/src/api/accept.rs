@@ -1,4 +1,4 @@
-//! Taking jobs by hand: whoever runs a job says that it lives, and ends it.
+//! Jobs taken by hand: the program that runs a job says that the run lives, and ends the job.
 
 use std::fmt;
 use std::sync::Arc;
@@ -220,7 +220,7 @@ impl Accepted {
         }
     }
 
-    /// Says that the run lives, and keeps these data in place of the former ones. True when somebody has added the job again
+    /// Says that the run lives, and replaces the data of the job. True when somebody has added the job again
     /// meanwhile.
     ///
     /// # Errors

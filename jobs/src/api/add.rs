@@ -59,7 +59,7 @@ pub enum Unique {
     /// ended is there anew. A flow that has ended begins anew with its first stage. One that is under way in a later stage
     /// stays as it is.
     Again,
-    /// As [`Again`](Self::Again), but one that waits for the same time stays as it is.
+    /// As [`Again`](Self::Again), but a job that waits for the same time stays unchanged.
     Schedule,
     /// One that waits gets the new time and data; any other one stays as it is.
     Replace,

@@ -200,8 +200,8 @@ impl Jobs {
     /// Marks a job to run once more; awaiting the call does it. The call never makes a job: one that was removed stays
     /// removed. The job needs its [`id`](Add::id).
     ///
-    /// A job that runs is marked, and keeps its data. One that has ended is there anew, with these data or its own. One
-    /// that waits gets this time and these data; with the same time the job stays as it is. The call fails with
+    /// A job that runs is marked, and keeps its data. A job that has ended is added anew, with the given data or its
+    /// own. A waiting job gets the new time and data; with the same time the job stays unchanged. The call fails with
     /// [`Error::NotFound`] where there is no job.
     pub fn resubmit<T: Serialize + ?Sized>(&self, queue: &str, data: Option<&T>) -> Add<'_> {
         // Encoded data are never empty: empty ones leave the job its own.

@@ -108,7 +108,7 @@ impl Bench {
         self.step([]);
     }
 
-    /// The bench so many ms later.
+    /// Moves the bench's time on by `ms`.
     pub(super) fn after(&mut self, ms: u64) -> &mut Self {
         self.advance(ms);
         self

@@ -1,4 +1,4 @@
-//! What proofs ask of a node.
+//! The settings of a node that only proofs need.
 
 use super::NodeBuilder;
 use crate::mutation::Mutations;

@@ -18,7 +18,7 @@ use crate::runtime::actor::panicked;
 use crate::runtime::pace::{patience, pause, tick, watch_by};
 use crate::store::{Renew, Store, StoreError};
 
-/// The first renewal of a connection asks what the server does when the server's memory is full. Each renewal after so many
+/// The first renewal of a connection asks what the server does when the server's memory is full. Every tenth renewal
 /// asks again. The question costs the server a quarter of a renewal.
 const LOOK_AT_MEMORY: u32 = 10;
 

@@ -25,7 +25,7 @@ const MODES: [ReleaseMode; 7] = [
     ReleaseMode::Park,
 ];
 
-/// What the first fields of the entries in a worker's stream mean.
+/// The events of a worker's stream, by the first field of their entries.
 const EVENTS: [(u8, &str); 7] = [
     (b't', "start"),
     (b'g', "grant"),
