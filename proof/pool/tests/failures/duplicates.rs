@@ -4,18 +4,24 @@ use tenure_protocol::mutation::{Mutation, ScriptPatch};
 
 use crate::ground::{Broken, cases, lines, patch, scripts};
 
+/// A job that was assigned twice, or freed and still listed, makes `owners` larger than `jobs`. On a slow machine a
+/// renewal takes the difference for a loss of records, and the pool recovers before anything runs twice.
+const COUNTS_NOTHING: ScriptPatch =
+    patch("renew", "sign('r', jobs and owned and owned > jobs,", "sign('r', false,");
 /// A router assigns every job that it hears of, even one that already runs.
-const ROUTES_ANYTHING: ScriptPatch = patch("route", "'^1|Q||%d+('", "'^1|[QAR]|%d*|%d+('");
+const ROUTES_ANYTHING: [ScriptPatch; 2] =
+    [patch("route", "'^1|Q||%d+('", "'^1|[QAR]|%d*|%d+('"), COUNTS_NOTHING];
 /// A router assigns by any view of the members.
 const ROUTES_BY_ANY_RING: ScriptPatch =
     patch("route", "if head[3] ~= argv[2] then return { 'STALERING', head[3] } end", "");
 /// A reap does not take a job from the dead worker's list. It checks neither the present owner nor whether the worker
 /// must still be reaped.
-const REAPS_AGAIN: [ScriptPatch; 4] = [
+const REAPS_AGAIN: [ScriptPatch; 5] = [
     patch("reap", "if not dead then return { 'GONE' } end", "dead = dead or '0|'"),
     patch("reap", "p.state == 'R' and suspect(key, p, heard, stable_ms, ttl) or 0", "0"),
     patch("reap", "if not p or p.owner ~= wid then", "if not p then"),
     patch("reap", "if p.owner ~= '' then released[#released + 1] = p.owner .. ':' .. key end", ""),
+    COUNTS_NOTHING,
 ];
 /// An existing job keeps others out for 40 s by the dispatcher's clock.
 const GUARDS_BY_CLOCK: ScriptPatch =
@@ -53,14 +59,14 @@ const fn twice(patches: &'static [ScriptPatch]) -> Broken {
 }
 
 cases! {
-    a01_a_start_event_that_comes_again_starts_nothing: twice(&[ROUTES_ANYTHING]), "started 2 times";
+    a01_a_start_event_that_comes_again_starts_nothing: twice(&ROUTES_ANYTHING), "started 2 times";
     a02_a_job_is_handed_off_only_when_its_handler_has_stopped: lines(&[Mutation::HandOffBeforeStop]), "both ran";
     a03_a_worker_that_was_given_up_ends_its_jobs_for_good:
         lines(&[Mutation::NoSelfFence, Mutation::FencedForgets]), "every job to run once";
     a04_a_worker_that_cannot_renew_ends_its_jobs_before_others_begin_them: lines(&[Mutation::NoSelfFence]), "both ran";
-    a05_many_start_events_of_one_key_start_it_once: twice(&[ROUTES_ANYTHING]), "both ran";
+    a05_many_start_events_of_one_key_start_it_once: twice(&ROUTES_ANYTHING), "both ran";
     a06_routers_with_different_views_of_the_ring_place_a_key_once:
-        scripts(&[ROUTES_ANYTHING, ROUTES_BY_ANY_RING]), "both ran";
+        scripts(&[ROUTES_ANYTHING[0], ROUTES_ANYTHING[1], ROUTES_BY_ANY_RING]), "both ran";
     a07_many_who_clear_away_one_dead_worker_free_its_jobs_once:
         twice(&REAPS_AGAIN), "both ran";
     a08_half_a_clearing_away_is_continued_not_repeated: twice(&REAPS_AGAIN), "both ran";
