@@ -50,6 +50,7 @@ impl Change<'_> {
                 left(Cause::Updated) || self.cause(key, before.token).is_some_and(left)
             }
             ("attend", _, Queued | Parked) => left(Cause::Missing),
+            ("route", Queued, Queued) => has.is_some_and(|why| why.cause == Cause::NoWorker),
             ("steer", Parked, Queued) if before.is_paused() => {
                 has.is_some_and(|why| why.cause == Cause::Resumed)
             }

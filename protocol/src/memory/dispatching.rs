@@ -8,6 +8,7 @@ use tenure_steps::EntryId;
 use super::state::{Ended, Remembered, State, Stored};
 use crate::model::id::{DispatchId, Incarnation, JobKey, Revision, Token, WorkerId};
 use crate::model::record::{Begun, JobState, Record};
+use crate::model::why::Cause;
 use crate::mutation::Mutation;
 use crate::step::{
     BegunJob, DispatchItem, DispatchReply, Granted, GrantedJob, JobsPage, Lookup, NotifyItem,
@@ -274,6 +275,11 @@ impl State {
                 _ if !queued => RouteReply::Done,
                 None => {
                     self.queue.put(key.clone(), now + NO_WORKER_RETRY);
+                    let failed = |record: &&Record| record.attempts >= 2;
+                    if let Some(mut record) = self.record(key).filter(failed).cloned() {
+                        record.set_why(Cause::NoWorker);
+                        self.write(key, record);
+                    }
                     RouteReply::Waiting
                 }
                 Some(worker) => {

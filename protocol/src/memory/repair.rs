@@ -54,7 +54,7 @@ impl State {
         }
         for key in waiting {
             match self.record(&key).cloned() {
-                Some(record) if record.state == JobState::Queued && record.attempts < 2 => {
+                Some(record) if record.waits_for_a_worker() => {
                     if record.strikes > 0 {
                         self.write(&key, Record { strikes: 0, ..record });
                     }

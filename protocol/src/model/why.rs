@@ -56,11 +56,13 @@ pub enum Cause {
     Updated,
     /// `e`: its run ended well, and its policy starts it again.
     Restarted,
+    /// `o`: it had begun twice or more, its rest was over, and a router found no worker for it.
+    NoWorker,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Moved,
         Self::Drained,
         Self::Lost,
@@ -77,6 +79,7 @@ impl Cause {
         Self::Attested,
         Self::Updated,
         Self::Restarted,
+        Self::NoWorker,
     ];
 
     /// Its letter in records and steps.
@@ -99,6 +102,7 @@ impl Cause {
             Self::Attested => "a",
             Self::Updated => "c",
             Self::Restarted => "e",
+            Self::NoWorker => "o",
         }
     }
 
@@ -150,6 +154,7 @@ impl fmt::Display for Why {
             Cause::Attested => f.write_str("its worker reported it after a loss of data"),
             Cause::Updated => f.write_str("it was updated, and ended on ").and_then(|()| it(f)),
             Cause::Restarted => f.write_str("it ended well on ").and_then(|()| it(f)),
+            Cause::NoWorker => f.write_str("no worker was up when it was to be assigned"),
         }
     }
 }
@@ -162,6 +167,17 @@ impl Record {
         let cause = Cause::of(letter)?;
         let former = former.split_once('+').map_or(former, |(former, _)| former);
         Some(Why { cause, former: decimal(former).map(WorkerId) })
+    }
+
+    /// Whether it is queued, and does not rest: a worker that comes may have it at once. A job that has failed more than once
+    /// rests, unless a router found no worker for it since.
+    pub fn waits_for_a_worker(&self) -> bool {
+        self.state == JobState::Queued && (self.attempts < 2 || self.found_no_worker())
+    }
+
+    /// Whether a router found no worker for it when its rest was over.
+    pub fn found_no_worker(&self) -> bool {
+        self.why().is_some_and(|why| why.cause == Cause::NoWorker)
     }
 
     /// The score of a parked job that never goes on by itself.

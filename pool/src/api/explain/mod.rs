@@ -381,7 +381,9 @@ fn queued(
         _ if record.strikes / settings.strikes.max(1) >= ring.live() => {
             return Verdict::NoRoom { workers: ring.live() };
         }
-        _ if seen.pause.error.is_some() && record.refusal().is_none() => return Verdict::BackOff,
+        _ if seen.pause.error.is_some() && record.refusal().is_none() && !record.found_no_worker() => {
+            return Verdict::BackOff;
+        }
         (Some(next), _) => next,
     };
     match record {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::model::id::{NodeName, Nonce};
 use crate::model::member::Member;
+use crate::model::why::Cause;
 use crate::store::{CheckpointSeen, Lookup, Pause};
 
 const NOW: u64 = 2_000_000_000_000;
@@ -315,6 +316,12 @@ fn queued_rows(defaults: &Settings, on_hold: &Settings) -> Vec<Verdict> {
             "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)",
         ),
         row(
+            unplaced(due(job("Q||17", 3, 1, 41 * S, 0), 12 * S, Some("connection refused"))),
+            Verdict::RanBefore { next },
+            "queued for 41 s: it has run before, worker 41 is next\n  its last attempt failed: connection refused\n  here \
+             because no worker was up when it was to be assigned",
+        ),
+        row(
             due(job("Q||17", 3, 1, 41 * S, 2), 12 * S, Some("connection refused")),
             Verdict::BackOff,
             "queued for 41 s, after attempt 3 of 20: tried again in 12 s (failed: connection refused)\n  workers \
@@ -396,6 +403,14 @@ fn paused(kept: Option<&str>) -> Evidence {
     let mut seen = due(job("P||17", 0, 1, 50 * H, 0), 0, kept);
     if let Some(record) = &mut seen.found.record {
         record.tail = "||z17".to_owned();
+    }
+    seen
+}
+
+/// A router has found no worker for it.
+fn unplaced(mut seen: Evidence) -> Evidence {
+    if let Some(record) = &mut seen.found.record {
+        record.set_why(Cause::NoWorker);
     }
     seen
 }
@@ -817,6 +832,7 @@ fn a_job_that_had_a_worker_before_says_why_it_is_here() {
         ("a17", "its worker reported it after a loss of data"),
         ("c17", "it was updated, and ended on worker 17"),
         ("e17", "it ended well on worker 17"),
+        ("o17", "no worker was up when it was to be assigned"),
     ] {
         let mut seen = job("R|41|3", 1, 2, 10 * S, 0);
         if let Some(record) = &mut seen.found.record {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{CheckpointInfo, Explanation, NamedDispatch, OwnerSeen, Verdict};
 use crate::model::paused::Paused;
 use crate::model::record::{JobState, Record};
-use crate::model::why::Why;
+use crate::model::why::{Cause, Why};
 use crate::store::Lookup;
 
 /// A time in the two largest units that it has.
@@ -84,7 +84,9 @@ impl Display for Explanation {
         if let Some(shutdown) = &self.shutdown {
             write!(f, "\n  {shutdown}")?;
         }
-        match (self.why, &self.refusal) {
+        // The first line says that there is no worker, and why.
+        let why = self.why.filter(|why| why.cause != Cause::NoWorker || !self.wants_a_worker());
+        match (why, &self.refusal) {
             (Some(Why { former: Some(worker), .. }), Some(said)) => {
                 write!(f, "\n  here because worker {worker} refused it: {}", Shown(said))?;
             }
@@ -171,6 +173,15 @@ impl Explanation {
             }
             _ => f.write_str("there is no job with this key"),
         }
+    }
+
+    /// Whether nobody could take the job now, whatever has become of it before.
+    fn wants_a_worker(&self) -> bool {
+        use Verdict::{AllCordoned, AllLeaving, NoWorker, NobodyLives, OnHold, Settling};
+        matches!(
+            self.verdict,
+            NoWorker | AllCordoned | AllLeaving { .. } | Settling | OnHold | NobodyLives { .. }
+        )
     }
 
     /// The thing that a queued job waits for.

@@ -38,7 +38,8 @@ local function forget_ended()
 end
 
 -- Jobs that are due now, or far in the future, as after a clock that stepped back. From `waiting` on, also queued jobs
--- that do not pause: they are due later than any event or assignment of now.
+-- that are due later than any event or assignment of now. A job that has failed and waits rests, but one that a router
+-- found no worker for.
 local function due_jobs()
   local due = call('ZRANGEBYSCORE', QUEUE, '-inf', num(t), 'LIMIT', 0, limit)
   local function add(from, to, after)
@@ -125,7 +126,7 @@ for i, key in ipairs(due) do
     call('ZADD', QUEUE, t + 60000, key)
   elseif p and i < waiting then
     repair(key, p)
-  elseif p and p.state == 'Q' and tonumber(p.attempts) < 2 then
+  elseif p and p.state == 'Q' and (tonumber(p.attempts) < 2 or find(p.tail, '^|[^|]*|o')) then
     if p.strikes ~= '0' then -- whom it was turned away by may have room, and whom the kick is for comes somewhere
       p.strikes = '0'
       records[#records + 1], records[#records + 2] = key, pack(p)

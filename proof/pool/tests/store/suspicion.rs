@@ -1,6 +1,7 @@
 //! The jobs of a lost worker that are blamed for the loss, and the length of their pauses.
 
-use tenure_pool::store::{ReadHeartbeats, Reap, Sweep};
+use tenure_pool::inspect::Cause;
+use tenure_pool::store::{ReadHeartbeats, Reap, ReleaseMode, Sweep};
 use tenure_protocol::model::id::WorkerId;
 use tenure_protocol::model::record::JobState;
 use tenure_protocol::model::settings::Settings;
@@ -19,6 +20,7 @@ scenarios! {
     a_short_stable_run_makes_pauses_short,
     jobs_not_begun_by_a_lost_worker_do_not_wait,
     a_kick_leaves_suspects_waiting,
+    a_kick_takes_failed_jobs_that_found_no_worker,
 }
 
 /// Loses the worker as others see it: it was heard of, and is silent.
@@ -174,4 +176,21 @@ async fn a_kick_leaves_suspects_waiting(kind: Kind) {
     assert_eq!((swept.count, swept.passed), (1, 0), "the next page begins behind it");
     let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
     assert_eq!(jobs, [(key("waiting"), 0)]);
+}
+
+async fn a_kick_takes_failed_jobs_that_found_no_worker(lab: Lab, worker: WorkerId) {
+    lab.dispatch("k", "node1.k").await;
+    for _ in 0..2 {
+        lab.run_again("k", worker).await;
+        lab.release("k", worker, ReleaseMode::Fail).await;
+    }
+    lab.route_all(&["k"], None).await;
+    assert_eq!(lab.record("k").await.unwrap().attempts, 2);
+    assert_eq!(lab.why("k").await, Some((Cause::NoWorker, Some(worker))));
+    lab.route_all(&["k"], None).await;
+    assert_eq!(lab.why("k").await, Some((Cause::NoWorker, Some(worker))), "it looks in vain once more");
+    let swept = lab.step(&Sweep { limit: 10, kick: Some(0) }).await.unwrap();
+    assert_eq!((swept.count, swept.passed), (1, 0));
+    let jobs: Vec<_> = lab.starts().await.into_iter().flat_map(|(_, jobs)| jobs).collect();
+    assert_eq!(jobs, [(key("k"), 0)]);
 }

@@ -651,8 +651,12 @@ pub(crate) const MUTANTS: &[Mutant] = tenure_testing::mutants! {
         => "1000", by "suspects_of_one_loss_wait_for_different_times";
     "a kick looks at the same suspects again": "sweep", "passed = passed + 1"
         => "", by "a_kick_leaves_suspects_waiting";
-    "a kick ends pauses": "sweep", " and tonumber(p.attempts) < 2"
+    "a kick ends pauses": "sweep", " and (tonumber(p.attempts) < 2 or find(p.tail, '^|[^|]*|o'))"
         => "", by "a_kick_leaves_suspects_waiting";
+    "a kick takes no job that has failed": "sweep", " or find(p.tail, '^|[^|]*|o')"
+        => "", by "a_kick_takes_failed_jobs_that_found_no_worker";
+    "a job that finds no worker does not say so": "route", "because(p, 'o')"
+        => "", by "a_kick_takes_failed_jobs_that_found_no_worker";
     "reap of a living worker": "reap", "if not dead then return { 'GONE' } end"
         => "dead = dead or ''", by "a_living_worker_is_not_reaped";
     "reap of another's job": "reap", "if not p or p.owner ~= wid then"
