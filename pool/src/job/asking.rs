@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display};
+use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use tokio::sync::{Notify, mpsc};
 use crate::clock;
 use crate::core::effect::HandedAsk;
 use crate::core::input::{HandlerEvent, Input};
-use crate::error::cut;
-use crate::job::typed::{self, DecodeError, Payload};
+use crate::error::{cut, whole};
+use crate::job::typed::{self, DecodeError, Request};
 use crate::model::id::{JobKey, NodeName, Token, WorkerId};
 use crate::store::{ASK_MAX, Said};
 
@@ -24,6 +25,38 @@ pub struct Ask {
     inputs: mpsc::UnboundedSender<Input>,
     /// The word that its asker hears if no other is said; none once one was.
     left_unsaid: Option<Said>,
+}
+
+/// The means to answer a typed ask: see [`Ask::take`]. A dropped reply leaves the asker without an answer, as a dropped [`Ask`] does.
+pub struct Answering<R> {
+    ask: Ask,
+    of: PhantomData<fn() -> R>,
+}
+
+impl<R: Request> Answering<R> {
+    /// Answers with a value. A value that cannot be encoded is told as a refusal, and so is one of more than 64 KiB.
+    pub fn answer(self, answer: &R::Answer) {
+        match typed::seal(R::TYPE, answer) {
+            Ok(bytes) => self.ask.answer(bytes),
+            Err(error) => self.ask.refuse(format_args!("the answer cannot be encoded: {error}")),
+        }
+    }
+
+    /// Refuses it, with these words for its caller. They are cut after 1 KiB.
+    pub fn refuse(self, why: impl Display) {
+        self.ask.refuse(why);
+    }
+
+    /// The ask, whose question has been taken: for its id, its caller, and [`Ask::moved`].
+    pub fn into_ask(self) -> Ask {
+        self.ask
+    }
+}
+
+impl<R> fmt::Debug for Answering<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Answering").field(&self.ask).finish()
+    }
 }
 
 impl Ask {
@@ -40,12 +73,24 @@ impl Ask {
         &self.asked.body
     }
 
-    /// The question as a value, for an ask from [`Node::ask_as`](crate::Node::ask_as).
+    /// The name of the question's type, for an ask from [`Node::ask_as`](crate::Node::ask_as). `None` for plain bytes.
+    pub fn request_type(&self) -> Option<String> {
+        typed::kind_of(self.body())
+    }
+
+    /// Takes the question as a value, for an ask from [`Node::ask_as`](crate::Node::ask_as), and what answers that with a value
+    /// of its type. [`request_type`](Self::request_type) tells questions of several types apart.
     ///
     /// # Errors
-    /// The body cannot be read as this type.
-    pub fn decode<T: Payload>(&self) -> Result<T, DecodeError> {
-        typed::decode(Some(T::TYPE), self.body())
+    /// The body is of another type, or cannot be read as this one. The ask is refused, with the error.
+    pub fn take<R: Request>(self) -> Result<(R, Answering<R>), DecodeError> {
+        match typed::open(R::TYPE, self.body()) {
+            Ok(question) => Ok((question, Answering { ask: self, of: PhantomData })),
+            Err(error) => {
+                self.refuse(whole(&error));
+                Err(error)
+            }
+        }
     }
 
     /// The id of the ask: that of its caller ([`AskOwner::id`](crate::node::AskOwner::id)), or one that the node gave it. An
@@ -73,15 +118,6 @@ impl Ask {
             return self.refuse(format_args!("the answer has {len} bytes, at most {ASK_MAX} are allowed"));
         }
         self.say(Said::Answer(answer));
-    }
-
-    /// Answers with a value, for an ask from [`Node::ask_as`](crate::Node::ask_as). A value that cannot be encoded is
-    /// told as a refusal.
-    pub fn answer_as<T: Payload>(self, answer: &T) {
-        match typed::encode(answer) {
-            Ok(bytes) => self.answer(bytes),
-            Err(error) => self.refuse(format_args!("the answer cannot be encoded: {error}")),
-        }
     }
 
     /// Refuses it, with these words for its caller. They are cut after 1 KiB.

@@ -115,6 +115,10 @@ pub trait JobHandler: Send + Sync + 'static {
     /// Ends the job. Its cancellation has already fired. When this returns, with or without an error, nothing of the
     /// job may run any more.
     ///
+    /// The end of a job by itself is not told: a future that fails or returns, and [`Job::end`], are the job's own word. So what
+    /// belongs to a job with a future ([`Start::Running`]) is kept by the future, or by a guard in the future, which is dropped at
+    /// every end.
+    ///
     /// A job that runs without a future ([`Start::Started`]) hears of its end, unless it ended by its own word, or its
     /// runtime or its node is gone. The call is dropped when it takes too long, or when the lease is over. A call that comes
     /// after the lease is polled once: another worker may have the job by then, and its token refuses this one's writes.

@@ -3,11 +3,15 @@
 // lease's `guard`.
 
 pub(crate) mod asking;
+pub(crate) mod by_type;
 pub(crate) mod checkpoint;
 pub(crate) mod guard;
 pub(crate) mod handler;
 pub(crate) mod handover;
+#[cfg(feature = "tower")]
+pub(crate) mod layers;
 mod listening;
+pub(crate) mod own;
 pub(crate) mod payload;
 pub(crate) mod plan;
 pub(crate) mod serving;
@@ -25,10 +29,14 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+pub use self::asking::Answering;
+pub use self::by_type::ByType;
 pub use self::checkpoint::{Checkpointed, Saving};
+#[cfg(feature = "tower")]
+pub use self::layers::{StartService, layered};
 pub use self::payload::NewPayload;
 pub use self::serving::Serving;
-pub use self::typed::DecodeError;
+pub use self::typed::{DecodeError, Request};
 pub use self::verdict::{NotYet, Restart};
 pub use crate::model::trace::TraceContext;
 

@@ -23,21 +23,56 @@ pub trait Payload: Serialize + DeserializeOwned {
     /// The name of the type. It is stored with each job, and a payload with another name is refused. Keep it when you
     /// move or rename the Rust type. Change it when old payloads must be refused.
     const TYPE: &'static str;
+
+    /// Reads the value in the body of a notification that [`Node::notify_as`](crate::Node::notify_as) has sent, for
+    /// [`JobHandler::notify`](crate::JobHandler::notify). [`Job::notified_as`](crate::Job::notified_as) does the same.
+    ///
+    /// # Errors
+    /// The body is of another type, or cannot be read as this one.
+    fn from_body(body: &[u8]) -> Result<Self, DecodeError> {
+        open(Self::TYPE, body)
+    }
+}
+
+/// A type for questions to the owners of jobs, with the type of the answers: [`Node::ask_as`](crate::Node::ask_as) and
+/// [`Ask::take`](crate::Ask::take) agree about both, or do not compile.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use tenure_pool::Payload;
+/// use tenure_pool::job::Request;
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct HowMany {
+///     of: String,
+/// }
+///
+/// impl Payload for HowMany {
+///     const TYPE: &'static str = "how-many";
+/// }
+///
+/// impl Request for HowMany {
+///     type Answer = u64;
+/// }
+/// ```
+pub trait Request: Payload {
+    /// The type of the answers.
+    type Answer: Serialize + DeserializeOwned;
 }
 
 /// Why a payload cannot be decoded as a type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The payload is of another type, or of none.
+    /// The value is of another type, or of none.
     #[error("the payload is {}, not {wanted:?}", found.as_deref().map_or_else(|| "of no type".into(), |found| format!("{found:?}")))]
     OtherType {
         /// The name of the requested type.
         wanted: &'static str,
-        /// The name of the payload's type; `None` for plain bytes.
+        /// The name of the value's type; `None` for plain bytes.
         found: Option<String>,
     },
-    /// The payload has the right type name, but cannot be read as that type.
+    /// The value has the right type name, but cannot be read as that type.
     #[error("the payload is marked {wanted:?} and cannot be read as that")]
     Damaged {
         /// The name of the type.
@@ -51,7 +86,23 @@ pub enum DecodeError {
 /// The most levels in a payload. Each level takes more of the stack to read.
 const LEVELS: usize = 64;
 
-pub(crate) fn encode<T: Payload>(payload: &T) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+/// A value that names its type, for messages that have no field for the name.
+pub(crate) fn seal(kind: &str, value: &impl Serialize) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+    encode(&(kind, value))
+}
+
+/// The type of a sealed value. `None` for any other bytes.
+pub(crate) fn kind_of(body: &[u8]) -> Option<String> {
+    read::<(String, IgnoredAny)>(body).ok().map(|(kind, _)| kind)
+}
+
+/// Reads a sealed value of this type.
+pub(crate) fn open<T: DeserializeOwned>(wanted: &'static str, body: &[u8]) -> Result<T, DecodeError> {
+    let sealed: Result<(String, T), _> = decode_as(wanted, kind_of(body).as_deref(), body);
+    sealed.map(|(_, value)| value)
+}
+
+pub(crate) fn encode<T: Serialize>(payload: &T) -> Result<Vec<u8>, rmp_serde::encode::Error> {
     let bytes = rmp_serde::to_vec_named(payload)?;
     match read::<IgnoredAny>(&bytes) {
         Err(rmp_serde::decode::Error::DepthLimitExceeded) => {
@@ -62,7 +113,14 @@ pub(crate) fn encode<T: Payload>(payload: &T) -> Result<Vec<u8>, rmp_serde::enco
 }
 
 pub(crate) fn decode<T: Payload>(kind: Option<&str>, body: &[u8]) -> Result<T, DecodeError> {
-    let wanted = T::TYPE;
+    decode_as(T::TYPE, kind, body)
+}
+
+fn decode_as<T: DeserializeOwned>(
+    wanted: &'static str,
+    kind: Option<&str>,
+    body: &[u8],
+) -> Result<T, DecodeError> {
     if kind != Some(wanted) {
         return Err(DecodeError::OtherType { wanted, found: kind.map(str::to_owned) });
     }
@@ -112,6 +170,20 @@ mod tests {
         let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(decoded);
         let decoded = thread.ok().and_then(|thread| thread.join().ok());
         assert!(matches!(decoded, Some(Err(DecodeError::Damaged { .. }))), "{decoded:?}");
+    }
+
+    #[test]
+    fn a_sealed_value_names_its_type() -> Result<(), Box<dyn std::error::Error>> {
+        let body = seal(Chain::TYPE, &chain(2))?;
+        assert!(Chain::from_body(&body)?.next.is_some());
+        assert_eq!(kind_of(&body).as_deref(), Some("chain"));
+        let other = Expression::from_body(&body).map(std::mem::forget);
+        assert!(matches!(&other, Err(DecodeError::OtherType { found: Some(found), .. }) if found == "chain"));
+        for plain in [&b"5"[..], b"", b"no type"] {
+            let read = Chain::from_body(plain).map(std::mem::forget);
+            assert!(matches!(read, Err(DecodeError::OtherType { found: None, .. })), "{read:?}");
+        }
+        Ok(())
     }
 
     fn chain(links: usize) -> Chain {

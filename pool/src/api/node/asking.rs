@@ -17,7 +17,7 @@ use crate::clock;
 use crate::core::input::{Answer, Command, NewAsk, ReplyTo};
 use crate::error::{AskError, Error, NotHandled};
 use crate::job::spec::JobSpec;
-use crate::job::typed::{self, Payload};
+use crate::job::typed::{self, Request};
 use crate::model::id::{IdError, JobKey, check_name};
 use crate::runtime::driver::Message;
 use crate::store::ASK_MAX;
@@ -112,24 +112,26 @@ impl Node {
         self.asking(key, Ok(body.into()), Ok)
     }
 
-    /// Like [`ask`](Self::ask), with a value as the question and one as the answer. The handler reads the question with
-    /// [`Ask::decode`](crate::Ask::decode), and answers with [`Ask::answer_as`](crate::Ask::answer_as).
+    /// Like [`ask`](Self::ask), with a value as the question and one as the answer. The handler takes the question, and what
+    /// answers it, with [`Ask::take`](crate::Ask::take).
     ///
     /// # Errors
-    /// As there. A question that cannot be encoded is not sent. An answer that is no `A` is [`AskError::Refused`].
-    pub fn ask_as<A: Payload>(
+    /// As there. A question that cannot be encoded is not sent. An answer that cannot be read is [`AskError::Refused`].
+    pub fn ask_as<R: Request>(
         &self,
         key: impl TryInto<JobKey, Error: Into<IdError>>,
-        question: &impl Payload,
-    ) -> AskOwner<A> {
+        question: &R,
+    ) -> AskOwner<R::Answer> {
         let refused = |error: rmp_serde::encode::Error| {
             AskError::Failed(Error::Encode { what: "the question", error: Arc::new(error) })
         };
-        let read: Read<A> = |answer| {
-            let read = typed::decode(Some(A::TYPE), &answer);
-            read.map_err(|error| AskError::Refused(crate::error::whole(&error)))
+        let read: Read<R::Answer> = |answer| {
+            let read = typed::open(R::TYPE, &answer);
+            read.map_err(|error| {
+                AskError::Refused(format!("the answer cannot be read: {}", crate::error::whole(&error)))
+            })
         };
-        self.asking(key, typed::encode(question).map(Bytes::from).map_err(refused), read)
+        self.asking(key, typed::seal(R::TYPE, question).map(Bytes::from).map_err(refused), read)
     }
 
     fn asking<A>(

@@ -1,6 +1,7 @@
 //! Notifications to jobs.
 
 use std::future::IntoFuture;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -12,6 +13,7 @@ use crate::clock;
 use crate::core::input::Command;
 use crate::error::Error;
 use crate::job::spec::JobSpec;
+use crate::job::typed::{self, Payload};
 use crate::model::id::{IdError, JobKey};
 
 /// A notification, made by [`Node::notify`]. Await it.
@@ -23,7 +25,7 @@ use crate::model::id::{IdError, JobKey};
 pub struct NotifyJob {
     shard: Shard,
     key: Result<JobKey, IdError>,
-    body: Bytes,
+    body: Result<Bytes, Error>,
     start: Option<JobSpec>,
 }
 
@@ -47,8 +49,30 @@ impl Node {
         K: TryInto<JobKey>,
         K::Error: Into<IdError>,
     {
+        self.notifying(key, Ok(body.into()))
+    }
+
+    /// Like [`notify`](Self::notify), with a value: [`Job::notified_as`](crate::Job::notified_as) gives it to a job that is one
+    /// future, and [`Payload::from_body`] reads it in a handler.
+    ///
+    /// # Errors
+    /// As there. A value that cannot be encoded is not sent.
+    pub fn notify_as<T: Payload>(
+        &self,
+        key: impl TryInto<JobKey, Error: Into<IdError>>,
+        message: &T,
+    ) -> NotifyJob {
+        let refused = |error| Error::Encode { what: "the notification", error: Arc::new(error) };
+        self.notifying(key, typed::seal(T::TYPE, message).map(Bytes::from).map_err(refused))
+    }
+
+    fn notifying(
+        &self,
+        key: impl TryInto<JobKey, Error: Into<IdError>>,
+        body: Result<Bytes, Error>,
+    ) -> NotifyJob {
         let key = key.try_into().map_err(Into::into);
-        NotifyJob { shard: self.of(key.as_ref().ok()).clone(), key, body: body.into(), start: None }
+        NotifyJob { shard: self.of(key.as_ref().ok()).clone(), key, body, start: None }
     }
 }
 
@@ -74,7 +98,7 @@ impl NotifyJob {
 
     async fn send(self) -> Result<(), Error> {
         let Self { shard, key, body, start } = self;
-        let key = key?;
+        let (key, body) = (key?, body?);
         let max = shard.settings().notify_bytes as usize;
         if body.len() > max {
             return Err(Error::TooLong { what: "the notification", len: body.len(), max });

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tenure_pool::error::NotHandled;
+use tenure_pool::job::Request;
 use tenure_pool::{
     Ask, AskError, BoxError, DispatchError, Error, Job, JobHandler, JobSpec, Node, Payload, RestartPolicy,
     Settings, Start, StopReason,
@@ -528,30 +529,53 @@ struct Price {
     cents: u64,
 }
 
-impl Payload for Price {
-    const TYPE: &'static str = "price";
+impl Request for Quote {
+    type Answer = Price;
+}
+
+#[derive(Serialize, Deserialize)]
+struct HowMany;
+
+impl Payload for HowMany {
+    const TYPE: &'static str = "how-many";
+}
+
+impl Request for HowMany {
+    type Answer = u32;
 }
 
 async fn values_are_asked_and_answered(world: World) {
     let node = world.node("a").await;
     let handler = tenure_pool::run(async |job: Job| {
+        let mut sold = 0;
         loop {
-            tokio::select! {
+            let ask = tokio::select! {
                 () = job.cancelled() => return Ok(()),
-                ask = job.asked() => match ask.decode::<Quote>() {
-                    Ok(quote) => ask.answer_as(&Price { cents: u64::from(quote.amount) * 5 }),
-                    Err(error) => ask.refuse(error),
-                },
+                ask = job.asked() => ask,
+                order = job.notified_as::<Quote>() => {
+                    sold += order?.amount;
+                    continue;
+                }
+            };
+            if ask.request_type().as_deref() == Some(HowMany::TYPE) {
+                ask.take::<HowMany>()?.1.answer(&sold);
+            } else if let Ok((quote, reply)) = ask.take::<Quote>() {
+                reply.answer(&Price { cents: u64::from(quote.amount) * 5 });
             }
         }
     });
     node.add_worker(handler).await.unwrap();
     node.dispatch(("key", "")).await.unwrap();
-    let price: Price = node.ask_as("key", &Quote { amount: 3 }).await.unwrap();
-    assert_eq!(price, Price { cents: 15 });
-    let other = node.ask_as::<Quote>("key", &Quote { amount: 3 }).await;
-    assert!(matches!(other, Err(AskError::Refused(_))), "{other:?}");
-    assert!(matches!(node.ask("key", "no quote").await, Err(AskError::Refused(_))));
+    assert_eq!(node.ask_as("key", &Quote { amount: 3 }).await.unwrap(), Price { cents: 15 });
+    node.notify_as("key", &Quote { amount: 40 }).await.unwrap();
+    node.notify_as("key", &Quote { amount: 2 }).await.unwrap();
+    let all_sold = async || node.ask_as("key", &HowMany).await.unwrap() == 42;
+    until("both orders", all_sold).await;
+    let plain = node.ask("key", "no quote").await;
+    let refused = "the payload is of no type, not \"quote\"";
+    assert!(matches!(&plain, Err(AskError::Refused(why)) if why == refused), "{plain:?}");
+    node.notify_as("key", &HowMany).await.unwrap();
+    until("the job to fail on it", async || node.inspect().job("key").await.unwrap().is_none()).await;
 }
 
 async fn bad_input_is_refused_before_anything_is_sent(world: World) {

@@ -1,20 +1,24 @@
 //! The data beside a job's bytes: the payload's type, the restart policy and the caller's trace.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tenure_pool::job::DecodeError;
-use tenure_pool::job::TraceContext;
-use tenure_pool::{DispatchError, Job, JobSpec, Payload, RestartPolicy};
+use tenure_pool::job::NewPayload;
+use tenure_pool::job::{ByType, DecodeError, TraceContext, layered};
+use tenure_pool::{Ask, BoxError, DispatchError, Job, JobHandler, JobSpec, Payload, RestartPolicy, Start};
 use tokio::sync::mpsc;
 
-use crate::world::{World, on_both_stores};
+use crate::world::{World, on_both_stores, until};
 
 on_both_stores!(
     a_typed_payload_comes_out_as_it_went_in,
     a_payload_of_another_type_or_none_names_both,
     a_value_that_cannot_be_encoded_is_refused,
     the_policy_and_the_trace_travel_with_the_job,
+    each_kind_of_job_has_its_own_handler,
+    a_kind_without_a_handler_is_turned_away_by_its_name,
+    a_layer_of_tower_is_around_the_starts,
 );
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -121,4 +125,82 @@ async fn the_policy_and_the_trace_travel_with_the_job(world: World) {
     }
     assert_eq!(seen["plain"], (RestartPolicy::Never, None));
     assert_eq!(seen["kept"], (RestartPolicy::Always, Some(trace)));
+}
+
+/// Tells its own name and the key of each job at the start. Takes every update.
+struct Named(&'static str, mpsc::UnboundedSender<(&'static str, String)>);
+
+impl JobHandler for Named {
+    async fn start(&self, job: Job) -> Start {
+        self.1.send((self.0, job.key().to_string())).unwrap();
+        Start::Started
+    }
+
+    async fn update(&self, _: &Job, _: NewPayload) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn ask(&self, _: &Job, ask: Ask) {
+        ask.answer(self.0);
+    }
+}
+
+async fn each_kind_of_job_has_its_own_handler(world: World) {
+    let node = world.node("a").await;
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let named = |name| Named(name, told.clone());
+    let handler = ByType::new().on::<Feed>(named("feeds")).on::<Order>(named("orders"));
+    node.add_worker(handler.otherwise(named("others"))).await.unwrap();
+    node.dispatch(JobSpec::typed("acme", &feed())).await.unwrap();
+    node.dispatch(JobSpec::typed("17", &Order(17))).await.unwrap();
+    node.dispatch(("plain", "")).await.unwrap();
+    for (name, key) in [("feeds", "acme"), ("orders", "17"), ("others", "plain")] {
+        assert_eq!(heard.recv().await.unwrap(), (name, key.to_owned()));
+        assert_eq!(node.ask(key, "").await.unwrap(), name);
+    }
+    node.update(JobSpec::typed("17", &Order(18))).await.unwrap();
+    assert_eq!(node.ask("17", "").await.unwrap(), "orders");
+    assert!(heard.try_recv().is_err(), "its handler has taken the payload");
+    node.update(JobSpec::typed("17", &feed())).await.unwrap();
+    assert_eq!(heard.recv().await.unwrap(), ("feeds", "17".to_owned()), "the other one begins it anew");
+}
+
+async fn a_kind_without_a_handler_is_turned_away_by_its_name(world: World) {
+    let node = world.node("a").await;
+    let (told, mut heard) = mpsc::unbounded_channel();
+    node.add_worker(ByType::new().on::<Feed>(Named("feeds", told))).await.unwrap();
+    node.submit(JobSpec::typed("17", &Order(17))).await.unwrap();
+    node.submit(("plain", "")).await.unwrap();
+    for (key, reason) in [
+        ("17", "no handler for the payload type \"order\""),
+        ("plain", "no handler for a payload without a type"),
+    ] {
+        let refusal = async || {
+            let explained = node.inspect().explain(key).await.unwrap();
+            explained.refusal.ok_or("it is not refused so far")
+        };
+        assert_eq!(until("the refusal", refusal).await, reason);
+    }
+    assert!(heard.try_recv().is_err());
+}
+
+async fn a_layer_of_tower_is_around_the_starts(world: World) {
+    /// Never starts a job whose key says so.
+    struct Slow;
+    impl JobHandler for Slow {
+        async fn start(&self, job: Job) -> Start {
+            if job.key().as_str() == Some("slow") { std::future::pending().await } else { Start::Started }
+        }
+
+        async fn ask(&self, _: &Job, ask: Ask) {
+            ask.answer("past the layer");
+        }
+    }
+    let node = world.node("a").await;
+    let within = tower::timeout::TimeoutLayer::new(Duration::from_millis(50));
+    node.add_worker(layered(Slow, within)).await.unwrap();
+    node.dispatch(("fast", "")).await.unwrap();
+    assert_eq!(node.ask("fast", "").await.unwrap(), "past the layer");
+    let failed = node.dispatch(("slow", "")).await.unwrap_err();
+    assert!(matches!(&failed, DispatchError::StartFailed(why) if why.contains("timed out")), "{failed:?}");
 }

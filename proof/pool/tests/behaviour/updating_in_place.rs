@@ -213,6 +213,10 @@ impl tenure_pool::Payload for Rate {
     const TYPE: &'static str = "rate";
 }
 
+impl tenure_pool::job::Request for Rate {
+    type Answer = u32;
+}
+
 async fn a_closure_takes_a_value(world: World) {
     let (tenants, _owner, caller) = closure(&world, |tenants, job| async move {
         loop {
@@ -222,18 +226,16 @@ async fn a_closure_takes_a_value(world: World) {
                     let rate = new?.rate;
                     tenants.hear(format!("{}: rate {rate}", job.key()));
                 }
-                ask = job.asked() => ask.answer_as(&job.decode::<Rate>()?),
+                ask = job.asked() => ask.take::<Rate>()?.1.answer(&job.decode::<Rate>()?.rate),
             }
         }
     })
     .await;
     let rate = |rate| JobSpec::typed("key", &Rate { rate }).restart(RestartPolicy::Never);
     caller.dispatch(rate(1)).await.unwrap();
-    let told: Rate = caller.ask_as("key", &Rate { rate: 0 }).await.unwrap();
-    assert_eq!(told.rate, 1);
+    assert_eq!(caller.ask_as("key", &Rate { rate: 0 }).await.unwrap(), 1);
     caller.update(rate(2)).await.unwrap();
-    let told: Rate = caller.ask_as("key", &Rate { rate: 0 }).await.unwrap();
-    assert_eq!(told.rate, 2);
+    assert_eq!(caller.ask_as("key", &Rate { rate: 0 }).await.unwrap(), 2);
     assert_eq!(tenants.heard("key")[1..], ["rate 2"]);
     caller.update(JobSpec::new("key", "no rate").restart(RestartPolicy::Never)).await.unwrap();
     until("it to fail", async || caller.inspect().job("key").await.unwrap().is_none()).await;
