@@ -21,6 +21,7 @@ use crate::core::input::{Answer, NewAsk, ReplyTo};
 use crate::core::time::Time;
 use crate::error::{AskError, NotHandled};
 use crate::model::id::{JobKey, Token, WorkerId};
+use crate::model::member::Members;
 use crate::model::record::{JobState, Record};
 use crate::mutation::Mutation;
 use crate::step;
@@ -50,6 +51,8 @@ pub(super) struct Question {
     pub(super) sent: bool,
     /// A look has found the token of the present attempt dead. Its worker's last word may be on its way.
     dead: bool,
+    /// The worker of the present attempt is no member any more. Its job is about to be taken from it.
+    orphaned: bool,
     /// An earlier attempt may have been handled.
     doubtful: bool,
     /// It is in a line.
@@ -86,6 +89,7 @@ impl Asks {
             target: self.known.get(&ask.key).copied(),
             sent: false,
             dead: false,
+            orphaned: false,
             doubtful: false,
             under_way: false,
             in_flight: None,
@@ -145,6 +149,24 @@ impl Requests {
         }
     }
 
+    /// These are the pool's members now. Asks that may be made anew follow the jobs of workers that have left: they look at
+    /// once, and then after short pauses. All others wait for the last word of their worker. After a loss of data a worker may
+    /// come back with its jobs, and is asked again.
+    pub(in crate::core) fn on_members(&mut self, members: &Members) {
+        let changes = |request: &mut Request| match &mut request.want {
+            Want::Ask(question) if question.idempotent => {
+                let left = |(worker, _): (WorkerId, Token)| !members.entries.contains_key(&worker);
+                let orphaned = question.target.is_some_and(left);
+                std::mem::replace(&mut question.orphaned, orphaned) != orphaned && question.sent
+            }
+            _ => false,
+        };
+        let changed = self.open.iter_mut().filter_map(|(to, request)| changes(request).then_some(*to));
+        for to in changed.collect::<Vec<_>>() {
+            self.go_on(to);
+        }
+    }
+
     /// Sends the present attempt, or looks at the job's record, unless a call is under way.
     pub(super) fn enter(&mut self, kind: Kind, to: ReplyTo) {
         self.wait_until(to, None);
@@ -168,7 +190,7 @@ impl Requests {
         let Some(Request { want: Want::Ask(question), .. }) = self.open.get_mut(&to) else { return };
         self.asks.close(question);
         (question.number, question.target) = (self.asks.attempt(to), target);
-        (question.sent, question.dead) = (false, false);
+        (question.sent, question.dead, question.orphaned) = (false, false, false);
     }
 
     /// A call about it has come back. Returns whether the call was only a look or a poke; `None` if it concerned an earlier
@@ -202,7 +224,11 @@ impl Requests {
         match reply {
             AskReply::Sent => {
                 question.sent = true;
-                self.wait_until(to, Some(ctx.now + LOOK));
+                if question.orphaned {
+                    self.pause(ctx.now, to);
+                } else {
+                    self.wait_until(to, Some(ctx.now + LOOK));
+                }
             }
             // Only the record says what became of the attempt.
             _ if poke => self.retry(ctx, to),
@@ -281,7 +307,9 @@ impl Requests {
             Some(record) if record.token == token && record.owner == Some(owner) => {
                 question.dead = false;
                 // A job that stops may still answer, and takes no pokes.
-                if record.state == JobState::Running {
+                if question.orphaned {
+                    self.pause(ctx.now, to);
+                } else if record.state == JobState::Running {
                     self.enter(Kind::Ask, to);
                 } else {
                     self.wait_until(to, Some(ctx.now + LOOK));

@@ -289,6 +289,7 @@ impl Engine {
             return;
         }
         self.closing.wake(self.ctx.now);
+        self.requests.on_members(&self.members);
         let mut ring = Ring::new(&self.members, &self.ctx.config.settings);
         if self.ctx.config.broken.has(Mutation::CordonPassedOver) {
             ring.pass_cordons_over();

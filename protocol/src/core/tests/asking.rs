@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_steps::Failure;
 
-use super::bench::{Bench, config, key, millis, node, record, secs, unanswered};
+use super::bench::{Bench, config, key, millis, node, record, secs, unanswered, up};
 use super::leaving::drained;
 use crate::core::ctx::Config;
 use crate::core::input::{Command, HandlerEvent, Input, NewAsk, ReplyTo};
@@ -237,6 +237,53 @@ fn an_idempotent_ask_goes_to_the_next_owner() {
     bench.asked(AskReply::Absent);
     let unknown = "reply 1 asked: the ask name has no answer, it may have been handled";
     assert_eq!(bench.lines(), [unknown], "the first owner may have done it");
+}
+
+#[test]
+fn an_idempotent_ask_follows_the_job_of_a_worker_that_left() {
+    let leaves = |bench: &mut Bench| bench.change_members(|members| drop(members.remove(&WorkerId(5))));
+    let mut bench = Bench::attached();
+    bench.set_member(5, up(3));
+    bench.sent(true);
+    leaves(&mut bench);
+    bench.looked(Some(found(8, JobState::Running)));
+    assert_eq!(bench.lines(), ["look k"], "nobody has taken it from its worker so far");
+    bench.advance(millis(5));
+    bench.looked(Some(found(8, JobState::Running)));
+    bench.advance(millis(10));
+    bench.looked(Some(Record { state: JobState::Queued, owner: None, ..found(8, JobState::Queued) }));
+    assert_eq!(bench.lines(), ["look k", "look k", "ask k@0 2 ask"]);
+    let mut bench = Bench::attached();
+    bench.set_member(5, up(3));
+    bench.sent(false);
+    leaves(&mut bench);
+    assert_eq!(bench.lines(), [""; 0], "its worker may have handled it: its last word counts");
+}
+
+#[test]
+fn an_ask_on_its_way_to_a_worker_that_leaves_follows_its_job() {
+    let mut bench = Bench::attached();
+    bench.set_member(5, up(3));
+    bench.ask(true);
+    bench.asked(AskReply::Owner(Some((WorkerId(5), Token(8)))));
+    bench.change_members(|members| drop(members.remove(&WorkerId(5))));
+    bench.asked(AskReply::Sent);
+    bench.all();
+    bench.advance(millis(5));
+    assert_eq!(bench.lines(), ["look k"], "not a second later");
+}
+
+#[test]
+fn a_worker_that_comes_back_is_asked_what_became_of_an_ask() {
+    let mut bench = Bench::attached();
+    bench.set_member(5, up(3));
+    bench.sent(true);
+    bench.change_members(|members| drop(members.remove(&WorkerId(5))));
+    bench.looked(Some(found(8, JobState::Running)));
+    bench.all();
+    bench.set_member(5, up(3));
+    bench.looked(Some(found(8, JobState::Running)));
+    assert_eq!(bench.lines(), ["look k", "ask k@8 1 poke"]);
 }
 
 #[test]
