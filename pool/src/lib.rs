@@ -38,7 +38,9 @@ pub use tenure_connection::Client;
 /// The errors: one variant for each case that a caller may handle differently.
 pub mod error {
     pub(crate) use tenure_protocol::error::*;
-    pub use tenure_protocol::error::{AskError, BoxError, DispatchError, Error, NotHandled, Obstacle};
+    pub use tenure_protocol::error::{
+        AskError, BoxError, DispatchError, Error, FailedAttempt, NotHandled, Obstacle,
+    };
 
     pub use crate::model::id::IdError;
     pub use crate::model::level::TooOld;
@@ -53,7 +55,7 @@ pub mod error {
 pub mod node {
     pub use crate::api::builder::Backend;
     pub use crate::api::node::{
-        AddWorker, AskOwner, Dispatch, DispatchMany, Guess, NotifyJob, StopJob, Update, Wait,
+        AddWorker, AskOwner, Dispatch, DispatchMany, Ensured, Guess, NotifyJob, StopJob, Update, Wait,
     };
     pub use crate::model::policy::FencePolicy;
 }

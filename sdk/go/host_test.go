@@ -455,6 +455,12 @@ func TestRequestsAndCheckpointsHaveTheirAnswers(t *testing.T) {
 		if !errors.As(err, &failed) || failed.Code != "exists" {
 			t.Error(err)
 		}
+		for _, expected := range []bool{false, true} {
+			started, err := host.Pool().Ensure(ctx, "b", nil, DispatchOptions{})
+			if started != expected || err != nil {
+				t.Error(started, err)
+			}
+		}
 		return nil
 	}
 	connected(t, host, 0, func(p *played, _ map[string]any) {
@@ -467,6 +473,8 @@ func TestRequestsAndCheckpointsHaveTheirAnswers(t *testing.T) {
 			t.Fatal(request)
 		}
 		p.say(fields{"op": "error", "rid": request["rid"], "code": "exists", "text": "it is there"})
+		p.say(fields{"op": "ok", "rid": p.hear("ensure")["rid"], "started": false})
+		p.say(fields{"op": "ok", "rid": p.hear("ensure")["rid"], "started": true})
 		p.hear("ended")
 	})
 }

@@ -34,10 +34,13 @@ func (p Pool) Dispatch(ctx context.Context, key string, payload []byte, options 
 	return err
 }
 
-// Ensure is as Dispatch, but a job that is there already is fine.
-func (p Pool) Ensure(ctx context.Context, key string, payload []byte, options DispatchOptions) error {
-	_, err := p.dispatch(ctx, "ensure", key, payload, options)
-	return err
+// Ensure is as Dispatch, but a job that is there already is fine. It says whether this call has started its job.
+func (p Pool) Ensure(ctx context.Context, key string, payload []byte, options DispatchOptions) (bool, error) {
+	answer, err := p.dispatch(ctx, "ensure", key, payload, options)
+	if err != nil {
+		return false, err
+	}
+	return answer.Started, nil
 }
 
 // Submit is as Dispatch, but returns when the pool has accepted the job, with the id of the dispatch.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use tenure_pool::node::Ensured;
 use tenure_pool::{DispatchError, JobKey, JobSpec, Node, RestartPolicy};
 
 use crate::out::shown;
@@ -22,7 +23,7 @@ pub(crate) enum How {
 }
 
 impl How {
-    /// The fate of the job.
+    /// The fate of jobs that the pool has taken.
     pub(crate) fn outcome(self) -> &'static str {
         match self {
             Self::Dispatch => "started",
@@ -64,7 +65,7 @@ pub(crate) struct Dispatched {
     /// Nothing was done.
     pub(crate) dry_run: bool,
     /// The dispatch, where it is known.
-    pub(crate) id: Option<String>,
+    id: Option<String>,
 }
 
 impl Dispatched {
@@ -73,18 +74,39 @@ impl Dispatched {
         let (key, key64) = shown::key_fields(key);
         Self { key, key64, outcome: how.outcome(), dry_run: false, id: None }
     }
+
+    /// The same job, which the pool has taken.
+    pub(crate) fn taken(self, Taken { outcome, id }: Taken) -> Self {
+        Self { outcome, id, ..self }
+    }
 }
 
-/// Dispatches a job. Returns its dispatch if the pool names it.
+/// A job that the pool has taken.
+pub(crate) struct Taken {
+    /// Its fate.
+    pub(crate) outcome: &'static str,
+    /// The dispatch, if it is not waited for.
+    pub(crate) id: Option<String>,
+}
+
+/// Dispatches a job.
 pub(crate) async fn one(
     node: &Node,
     job: JobSpec,
     how: How,
     within: Duration,
-) -> Result<Option<String>, DispatchError> {
+) -> Result<Taken, DispatchError> {
+    let taken = |outcome| Taken { outcome, id: None };
     match how {
-        How::Dispatch => node.dispatch(job).deadline(within).await.map(|()| None),
-        How::Ensure => node.ensure(job).deadline(within).await.map(|()| None),
-        How::Submit => node.submit(job).deadline(within).await.map(|ticket| Some(ticket.id.to_string())),
+        How::Dispatch => node.dispatch(job).deadline(within).await.map(|()| taken("started")),
+        How::Ensure => node
+            .ensure(job)
+            .deadline(within)
+            .await
+            .map(|found| taken(if found == Ensured::Started { "started" } else { how.outcome() })),
+        How::Submit => {
+            let ticket = node.submit(job).deadline(within).await?;
+            Ok(Taken { outcome: how.outcome(), id: Some(ticket.id.to_string()) })
+        }
     }
 }

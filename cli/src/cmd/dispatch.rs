@@ -65,9 +65,10 @@ impl Dispatch {
         let node = place.node().await?;
         let done = one(&node, job, how, session.global.timeout).await;
         close(&node).await;
-        answer.id = done?;
-        let named = answer.id.as_ref().map(|id| format!(" as {id}")).unwrap_or_default();
-        session.out.one(&answer, format!("{title} is {}{named}", how.outcome()))?;
+        let taken = done?;
+        let named = taken.id.as_ref().map(|id| format!(" as {id}")).unwrap_or_default();
+        let text = format!("{title} is {}{named}", taken.outcome);
+        session.out.one(&answer.taken(taken), text)?;
         Ok(Code::Done)
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tenure_pool::error::NotSaved;
+use tenure_pool::node::Ensured;
 use tenure_pool::{AskError, DispatchError, Error, JobInfo, JobKey, JobSpec, Node, RestartPolicy};
 use tokio::time::timeout;
 
@@ -175,7 +176,10 @@ impl Op {
                 };
                 match self {
                     Self::Dispatch => node.dispatch(job).deadline(within).await?,
-                    Self::Ensure => node.ensure(job).deadline(within).await?,
+                    Self::Ensure => {
+                        let found = node.ensure(job).deadline(within).await?;
+                        done.started = Some(found == Ensured::Started);
+                    }
                     _ => done.id = Some(node.submit(job).deadline(within).await?.id.to_string()),
                 }
             }

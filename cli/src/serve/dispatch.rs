@@ -62,7 +62,6 @@ pub(super) async fn dispatch(
     };
     let what = format!("dispatched {}", shown::key(&key));
     let act = move |pool: Operator| async move { Ok(one(pool.node().await?, job, how, LONGEST).await?) };
-    let mut done = Dispatched::of(&key, how);
-    done.id = change_in_turn(|app| &app.dispatches, &app, &who, what, act).await?;
-    document(&done)
+    let taken = change_in_turn(|app| &app.dispatches, &app, &who, what, act).await?;
+    document(&Dispatched::of(&key, how).taken(taken))
 }

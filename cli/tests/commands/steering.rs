@@ -178,6 +178,8 @@ async fn jobs_are_dispatched_ensured_submitted_and_waited_for() {
     assert_eq!(status(&world.run(&["dispatch", "acme"]).await), Some(4), "it exists");
     let done = world.run(&["ensure", "acme"]).await.success();
     assert_eq!(printed(&done), "acme is there\n");
+    let done = world.run(&["ensure", "globex"]).await.success();
+    assert_eq!(printed(&done), "globex is started\n");
     let accepted = world.json(&["submit", "zenith", "x", "--id", "mine"]).await;
     assert!(accepted["id"].as_str().unwrap().ends_with(".!mine"), "{accepted}");
     let done = world.run(&["wait", "zenith", "--id", "mine"]).await.success();

@@ -1,13 +1,15 @@
 //! The errors of a dispatch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::whole;
 use crate::model::id::{IdError, JobKey};
 use crate::model::level::TooOld;
+use crate::model::record::JobState;
 use crate::model::settings::InvalidSetting;
 use crate::model::ticket::Ticket;
-use crate::step::{Refusal, StoreError};
+use crate::step::{Evidence, Refusal, StoreError};
 
 /// Why a dispatch did not lead to a started job. As with [`Error`](super::Error), its text is complete.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -88,7 +90,7 @@ pub enum DispatchError {
     #[error("the node has failed, the job stays accepted if it was: {0}")]
     NodeFailed(Arc<str>),
     /// There was no answer in time. A job that was accepted stays accepted: wait for it with the ticket.
-    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.obstacle, .refusal.as_deref(), .trouble.as_deref()))]
+    #[error("no answer in time for {ticket}; {}", known(*.accepted, *.obstacle, .refusal.as_deref(), .failure.as_deref(), .trouble.as_deref()))]
     Deadline {
         /// Identifies the dispatch for `Node::wait`.
         ticket: Ticket,
@@ -98,6 +100,8 @@ pub enum DispatchError {
         obstacle: Option<Obstacle>,
         /// The reason of the last refusal by a worker (`Start::Unable`), if this node has looked.
         refusal: Option<String>,
+        /// The last attempt to start the job, if it has failed, and nothing but a rest keeps the next one back.
+        failure: Option<Box<FailedAttempt>>,
         /// Why the store did not answer, if that is known. `None` if it answered, and the job had just not started.
         trouble: Option<Arc<StoreError>>,
     },
@@ -127,6 +131,35 @@ pub enum DispatchError {
     Store(StoreError),
 }
 
+/// An attempt to start a job that has failed. The job rests before its next attempt.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("attempt {attempt} failed: {error}{}", next(*.next_in))]
+#[non_exhaustive]
+pub struct FailedAttempt {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// The handler's error, with its causes.
+    pub error: String,
+    /// The time until the next attempt. `None` if it is due, and waits for a worker.
+    pub next_in: Option<Duration>,
+}
+
+impl FailedAttempt {
+    /// The last attempt of the job, if it failed, and the job rests.
+    #[doc(hidden)]
+    pub fn of(seen: &Evidence) -> Option<Self> {
+        let record = seen.found.record.as_ref().filter(|record| record.state == JobState::Queued)?;
+        let error = seen.pause.error.clone().filter(|_| record.refusal().is_none())?;
+        let due = seen.pause.until.filter(|_| !record.found_no_worker());
+        let left = due.map(|due| Duration::from_millis(due.saturating_sub(seen.now)));
+        Some(Self { attempt: record.attempts, error, next_in: left.filter(|left| !left.is_zero()) })
+    }
+}
+
+fn next(within: Option<Duration>) -> String {
+    within.map(|within| format!("; the next one is in {:.1} s", within.as_secs_f64())).unwrap_or_default()
+}
+
 /// A state in which a pool starts no job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -146,7 +179,14 @@ impl DispatchError {
     /// There was no answer in time, and nothing more is known.
     #[doc(hidden)]
     pub fn late(ticket: Ticket) -> Self {
-        Self::Deadline { ticket, accepted: false, obstacle: None, refusal: None, trouble: None }
+        Self::Deadline {
+            ticket,
+            accepted: false,
+            obstacle: None,
+            refusal: None,
+            failure: None,
+            trouble: None,
+        }
     }
 }
 
@@ -164,14 +204,16 @@ fn known(
     accepted: bool,
     obstacle: Option<Obstacle>,
     refusal: Option<&str>,
+    failure: Option<&FailedAttempt>,
     trouble: Option<&StoreError>,
 ) -> String {
     let accepted =
         if accepted { "the job is accepted and stays so" } else { "the job stays accepted if it was" };
     let obstacle = obstacle.map(|obstacle| format!("; {obstacle}")).unwrap_or_default();
     let refusal = refusal.map(|why| format!("; the last worker refused it: {why}")).unwrap_or_default();
+    let failure = failure.map(|failure| format!("; {failure}")).unwrap_or_default();
     let trouble = trouble.map(|error| format!("; the last trouble: {}", whole(error))).unwrap_or_default();
-    format!("{accepted}{obstacle}{refusal}{trouble}")
+    format!("{accepted}{obstacle}{refusal}{failure}{trouble}")
 }
 
 impl From<IdError> for DispatchError {

@@ -15,7 +15,7 @@ use crate::model::why::start_of;
 use crate::step::{Refusal, StoreError};
 
 pub use asking::{AskError, NotHandled};
-pub use dispatching::{DispatchError, Obstacle};
+pub use dispatching::{DispatchError, FailedAttempt, Obstacle};
 pub use gone::Gone;
 pub use spec::SpecError;
 
@@ -234,6 +234,10 @@ pub enum Error {
         /// The last error of the store, if there was one.
         last: Option<StoreError>,
     },
+    /// A call of the job's own handler would wait for the end of the job, and the job for the call. Nothing was changed. The
+    /// handler ends with a `JobEnd`, or spawns the call.
+    #[error("the handler of {0} cannot wait for the end of its own job, nothing was changed")]
+    OwnHandler(JobKey),
     /// The stop of the job is recorded, so the job will not come back. Its handler had not ended in time.
     #[error("the stop of {key} is recorded, but the job had not ended within {within:?}")]
     StillStopping {
@@ -342,11 +346,13 @@ mod tests {
     fn a_deadline_says_what_is_known() {
         let id = DispatchId::of_caller(&NodeName::new("n").unwrap(), "17").unwrap();
         let ticket = Ticket { key: JobKey::try_from("acme").unwrap(), id };
-        let late = |accepted, obstacle, refusal: Option<&str>, trouble: Option<StoreError>| {
+        let late_after = |accepted, obstacle, refusal: Option<&str>, failure, trouble: Option<StoreError>| {
             let (ticket, refusal) = (ticket.clone(), refusal.map(str::to_owned));
-            let trouble = trouble.map(Arc::new);
-            DispatchError::Deadline { ticket, accepted, obstacle, refusal, trouble }.to_string()
+            let (failure, trouble) = (Option::map(failure, Box::new), trouble.map(Arc::new));
+            DispatchError::Deadline { ticket, accepted, obstacle, refusal, failure, trouble }.to_string()
         };
+        let late =
+            |accepted, obstacle, refusal, trouble| late_after(accepted, obstacle, refusal, None, trouble);
         let start = "no answer in time for n.!17 of acme; ";
         let known = "the job is accepted and stays so; the pool has no worker";
         assert_eq!(late(true, Some(Obstacle::NoWorker), None, None), format!("{start}{known}"));
@@ -354,5 +360,13 @@ mod tests {
         assert_eq!(late(false, None, None, Some(refused())), format!("{start}{not_known}"));
         let refused = "the job is accepted and stays so; the last worker refused it: no program";
         assert_eq!(late(true, None, Some("no program"), None), format!("{start}{refused}"));
+        let failed = |next_in| {
+            let failure = FailedAttempt { attempt: 3, error: "connection refused".into(), next_in };
+            late_after(true, None, None, Some(failure), None)
+        };
+        let known = "the job is accepted and stays so; attempt 3 failed: connection refused";
+        assert_eq!(failed(None), format!("{start}{known}"));
+        let soon = Some(Duration::from_millis(4_040));
+        assert_eq!(failed(soon), format!("{start}{known}; the next one is in 4.0 s"));
     }
 }

@@ -20,9 +20,9 @@ class Pool:
         """Starts a job, and returns when it runs. Options: `policy` (never, on-failure, always), `id`, `within`."""
         await self._ask("dispatch", key, payload, options)
 
-    async def ensure(self, key: str | bytes, payload: bytes | str = b"", **options: Any) -> None:
-        """As dispatch, but a job that is there already is fine."""
-        await self._ask("ensure", key, payload, options)
+    async def ensure(self, key: str | bytes, payload: bytes | str = b"", **options: Any) -> bool:
+        """As dispatch, but a job that is there already is fine. Returns whether this call has started its job."""
+        return bool((await self._ask("ensure", key, payload, options)).get("started"))
 
     async def submit(self, key: str | bytes, payload: bytes | str = b"", **options: Any) -> str:
         """As dispatch, but returns when the pool has accepted the job, with the id of the dispatch."""

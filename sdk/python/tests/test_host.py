@@ -445,6 +445,7 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
                     results.append(await call)
                 except RequestError as error:
                     results.append((type(error), error.code))
+            results.extend([await host.pool.ensure("b"), await host.pool.ensure("c")])
 
         async with connected(host) as tenure:
             tenure.start()
@@ -455,8 +456,11 @@ class Jobs(unittest.IsolatedAsyncioTestCase):
             request = await tenure.hear("dispatch")
             self.assertEqual((request["key"], request["within_ms"]), ("b", 1500))
             tenure.say(op="error", rid=request["rid"], code="exists", text="it is there")
+            tenure.say(op="ok", rid=(await tenure.hear("ensure"))["rid"], started=False)
+            tenure.say(op="ok", rid=(await tenure.hear("ensure"))["rid"], started=True)
             await tenure.hear("ended")
-        self.assertEqual(results, [{"key": "b"}, None, (Fenced, "fenced"), (RequestError, "exists")])
+        failed = [(Fenced, "fenced"), (RequestError, "exists")]
+        self.assertEqual(results, [{"key": "b"}, None, *failed, False, True])
 
     async def test_a_refused_host_ends_with_78(self):
         host = Host()

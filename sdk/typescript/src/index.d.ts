@@ -115,7 +115,8 @@ export interface JobInfo {
 /** Requests to the pool. Each throws RequestError. */
 export class Pool {
   dispatch(key: Bytes, payload?: Bytes, options?: DispatchOptions): Promise<void>;
-  ensure(key: Bytes, payload?: Bytes, options?: DispatchOptions): Promise<void>;
+  /** Whether this call has started its job. Else the key had one. */
+  ensure(key: Bytes, payload?: Bytes, options?: DispatchOptions): Promise<boolean>;
   submit(key: Bytes, payload?: Bytes, options?: DispatchOptions): Promise<string>;
   stop(key: Bytes, options?: { untilStopped?: boolean; withinMs?: number }): Promise<void>;
   notify(key: Bytes, body?: Bytes): Promise<void>;

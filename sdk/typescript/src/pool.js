@@ -15,9 +15,9 @@ export class Pool {
     await this.#ask("dispatch", key, payload, options);
   }
 
-  /** As dispatch, but a job that is there already is fine. */
+  /** As dispatch, but a job that is there already is fine. Resolves to whether this call has started its job. */
   async ensure(key, payload = "", options = {}) {
-    await this.#ask("ensure", key, payload, options);
+    return (await this.#ask("ensure", key, payload, options)).started === true;
   }
 
   /** As dispatch, but resolves when the pool has accepted the job, with the id of the dispatch. */

@@ -369,6 +369,7 @@ test("requests and checkpoints have their answers", async () => {
     for (const call of [() => job.checkpoint("42"), () => host.pool.dispatch("b", "", { withinMs: 1500 })]) {
       await call().catch((error) => results.push(error.code, error instanceof Fenced));
     }
+    results.push(await host.pool.ensure("b"), await host.pool.ensure("c"));
   });
   await connected(host, async (tenure) => {
     tenure.start();
@@ -378,9 +379,11 @@ test("requests and checkpoints have their answers", async () => {
     const { rid, within_ms } = await tenure.hear("dispatch");
     assert.equal(within_ms, 1500);
     tenure.say({ op: "error", rid, code: "exists", text: "it is there" });
+    tenure.say({ op: "ok", rid: (await tenure.hear("ensure")).rid, started: false });
+    tenure.say({ op: "ok", rid: (await tenure.hear("ensure")).rid, started: true });
     await tenure.hear("ended");
   });
-  assert.deepEqual(results, ["b", "fenced", true, "exists", false]);
+  assert.deepEqual(results, ["b", "fenced", true, "exists", false, false, true]);
 });
 
 test("a refused host ends with 78, and a lone one with 1", async () => {

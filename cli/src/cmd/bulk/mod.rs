@@ -158,7 +158,7 @@ impl Bulk {
         while let Some((number, key, result)) = acts.next().await {
             progress.show(|| format!("{done} jobs {}, {failures} failures", how.outcome()));
             match result {
-                Ok(_) => {
+                Ok(taken) => {
                     done += 1;
                     if let Some(resume) = &mut resume
                         && kept.is_ok()
@@ -167,7 +167,7 @@ impl Bulk {
                         stops.set(stops.get() | kept.is_err());
                     }
                     if is_data {
-                        list.row(&Answer::new(number, &key, how.outcome(), None))?;
+                        list.row(&Answer::new(number, &key, taken.outcome, None))?;
                     }
                 }
                 Err(error) => {

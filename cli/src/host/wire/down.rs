@@ -132,6 +132,9 @@ pub(in crate::host) struct Done {
     /// The id of an accepted dispatch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::host) id: Option<String>,
+    /// Whether an ensure has started its job. Else the key had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::host) started: Option<bool>,
     /// An answer.
     #[serde(flatten)]
     pub(in crate::host) body: Body,

@@ -119,7 +119,7 @@ impl<T> DispatchMany<T> {
                 let len = job.len();
                 bytes += len;
                 let dispatch = Dispatch::<Ticket>::new(&node, job, how);
-                under_way.push(async move { (at, len, dispatch.send().await) });
+                under_way.push(async move { (at, len, dispatch.send().await.map(|(ticket, _)| ticket)) });
                 continue;
             }
             let Some((at, len, result)) = under_way.next().await else { break };

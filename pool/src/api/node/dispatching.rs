@@ -52,13 +52,13 @@ impl Node {
 
     /// Like [`dispatch`](Self::dispatch), but succeeds if a job with this key already runs or waits to run, whatever
     /// its payload. If that job is being stopped, the call waits for its end, within the deadline, and then
-    /// dispatches this one.
+    /// dispatches this one. The answer says whether the call has started its job.
     ///
     /// # Errors
     /// As `dispatch`, except `JobExists`. [`DispatchError::Parked`] also if an earlier job of the key is parked:
     /// [`unpark`](crate::Operator::unpark) or stop it. [`DispatchError::Paused`] likewise:
     /// [`resume`](crate::Operator::resume) it.
-    pub fn ensure(&self, job: impl Into<JobSpec>) -> Dispatch {
+    pub fn ensure(&self, job: impl Into<JobSpec>) -> Dispatch<Ensured> {
         Dispatch::new(self, job.into(), How { ensure: true, ..How::new(true) })
     }
 
@@ -120,8 +120,20 @@ impl Shard {
     }
 }
 
+/// The answer of [`Node::ensure`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Ensured {
+    /// The key had no job: the job of this call has been started, by this call or an earlier one with the same
+    /// [id](Dispatch::id).
+    Started,
+    /// The key has a job that runs or will run. Nothing was changed.
+    Found,
+}
+
 /// A dispatch, made by [`Node::dispatch`], [`Node::ensure`], [`Node::submit`] and their variants. Await it:
-/// `Dispatch` returns when the job has been started, `Dispatch<Ticket>` as soon as the pool has accepted it.
+/// `Dispatch` and `Dispatch<Ensured>` return when the job has been started, `Dispatch<Ticket>` as soon as the pool has
+/// accepted it.
 ///
 /// # Cancel safety
 /// After a dropped future it is not known whether the job was accepted. With the caller's own [`id`](Self::id),
@@ -199,12 +211,12 @@ impl<T> Dispatch<T> {
         Self { how: How { cancel: true, ..self.how }, ..self }
     }
 
-    pub(super) async fn send(self) -> Result<Ticket> {
+    pub(super) async fn send(self) -> Result<(Ticket, Ensured)> {
         let span = tracing::info_span!("dispatch", node = self.shard.name(), key = Empty, id = Empty);
         self.hand_in().instrument(span).await
     }
 
-    async fn hand_in(self) -> Result<Ticket> {
+    async fn hand_in(self) -> Result<(Ticket, Ensured)> {
         let Self { shard, job, how, .. } = self;
         let max = shard.settings().payload_max as usize;
         let (ticket, item) = job.seal(&shard.shared.name, max)?;
@@ -218,15 +230,19 @@ impl<T> Dispatch<T> {
             return match tokio::time::timeout(patience.saturating_add(MARGIN), call).await {
                 Ok(Some(Answer::Submitted(Err(DispatchError::JobExists { .. })))) if ensure => {
                     if shard.is_to_run(&ticket, deadline).await? {
-                        Ok(ticket)
+                        Ok((ticket, Ensured::Found))
                     } else {
                         continue;
                     }
                 }
                 Ok(Some(Answer::Submitted(Err(late @ DispatchError::Deadline { .. })))) if cancel => {
-                    Err(shard.cancel_late(&ticket, late).await)
+                    let late = shard.cancel_late(&ticket, late).await;
+                    Err(shard.with_failure(&ticket, late).await)
                 }
-                Ok(Some(Answer::Submitted(result))) => shard.named_dispatch(&ticket, result).await,
+                Ok(Some(Answer::Submitted(result))) => {
+                    let ticket = shard.named_dispatch(&ticket, result).await?;
+                    Ok((ticket, Ensured::Started))
+                }
                 Ok(_) => Err(shard.gone().await.into()),
                 Err(_) => Err(DispatchError::late(ticket)),
             };
@@ -243,11 +259,20 @@ impl IntoFuture for Dispatch<()> {
     }
 }
 
+impl IntoFuture for Dispatch<Ensured> {
+    type Output = Result<Ensured>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { self.send().await.map(|(_, found)| found) }.boxed()
+    }
+}
+
 impl IntoFuture for Dispatch<Ticket> {
     type Output = Result<Ticket>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        self.send().boxed()
+        async move { self.send().await.map(|(ticket, _)| ticket) }.boxed()
     }
 }

@@ -26,7 +26,7 @@ pub use adding::AddWorker;
 pub use asking::AskOwner;
 pub use batch::DispatchMany;
 pub(crate) use calls::PATIENCE;
-pub use dispatching::Dispatch;
+pub use dispatching::{Dispatch, Ensured};
 pub use ends::CloseReport;
 pub(crate) use joining::Limit;
 pub use locating::Guess;

@@ -56,7 +56,8 @@ impl StopJob {
     /// of the job's future at its end, is returned as [`Error::StopFailed`]; it says that the job is gone, too. If
     /// several nodes wait for the stop of a job, the error reaches the one that asked last. It reaches nobody if the
     /// owner crashes, if the pool loses data, or if the answer to this call itself was lost and the job ended
-    /// meanwhile. A handler that exceeds its stop timeout is aborted, which is no error here.
+    /// meanwhile. A handler that exceeds its stop timeout is aborted, which is no error here. A handler that waits for the end of
+    /// its own job gets [`Error::OwnHandler`] at once.
     pub fn until_stopped(self) -> Self {
         Self { until: Until::Gone, ..self }
     }
@@ -71,6 +72,9 @@ impl StopJob {
         let Self { shard, key, until, patience } = self;
         let key = key?;
         let deadline = clock::now() + patience;
+        if until == Until::Gone {
+            shard.refuse_own_handler(&key, patience).await?;
+        }
         let command = |reply| Command::StopJob { reply, key: key.clone(), id: None, until, deadline };
         let result = shard.request(patience, command).await;
         shard.named(&key, None, result).await

@@ -9,11 +9,12 @@ use super::calls::{MARGIN, PATIENCE};
 use super::{Node, Shard};
 use crate::clock;
 use crate::core::input::{Answer, Command, Until};
-use crate::error::{DispatchError, Error};
+use crate::error::{DispatchError, Error, FailedAttempt};
+use crate::job::own::own;
 use crate::model::id::{DispatchId, JobKey};
 use crate::model::record::Record;
 use crate::model::ticket::Ticket;
-use crate::store::{LookUp, Lookup};
+use crate::store::{Evidence, Explain, LookUp, Lookup};
 
 /// How long it may take to cancel a dispatch after its deadline.
 const CANCELLING: Duration = Duration::from_secs(5);
@@ -72,6 +73,22 @@ impl Shard {
         }
     }
 
+    /// Refuses a call of the job's own handler that would wait for the end of the job.
+    pub(super) async fn refuse_own_handler(&self, key: &JobKey, patience: Duration) -> Result<(), Error> {
+        let Some(own) = own().filter(|own| own.key() == key) else { return Ok(()) };
+        let look = LookUp { items: vec![(key.clone(), None)] };
+        let found = tokio::time::timeout(patience, self.shared.store.0.read(&look)).await;
+        // A job of the same key may live in another pool. Without an answer it counts as the caller's own.
+        let is_other = match found {
+            Ok(Ok(found)) => {
+                let record = found.into_iter().next().and_then(|found| found.record);
+                record.is_none_or(|record| record.id != *own.dispatch_id() || record.token != own.token())
+            }
+            Ok(Err(_)) | Err(_) => false,
+        };
+        if is_other { Ok(()) } else { Err(Error::OwnHandler(key.clone())) }
+    }
+
     /// Replaces the error for an unreadable record with one that names the newer version, if a newer version wrote
     /// it.
     pub(super) async fn named<T>(
@@ -89,7 +106,7 @@ impl Shard {
         }
     }
 
-    /// Like [`named`](Self::named).
+    /// Like [`named`](Self::named). A late answer gets the last attempt.
     pub(super) async fn named_dispatch<T>(
         &self,
         ticket: &Ticket,
@@ -102,8 +119,32 @@ impl Shard {
                 }
                 None => Err(bad),
             },
-            result => result,
+            Err(late) => Err(self.with_failure(ticket, late).await),
+            Ok(answer) => Ok(answer),
         }
+    }
+
+    /// Adds the last attempt to an answer that says only that a job has not started in time. It costs a read, for which a
+    /// caller waits no longer than for any late answer.
+    pub(super) async fn with_failure(&self, ticket: &Ticket, mut late: DispatchError) -> DispatchError {
+        if let DispatchError::Deadline {
+            accepted: true,
+            obstacle: None,
+            refusal: None,
+            failure,
+            trouble: None,
+            ..
+        } = &mut late
+        {
+            let Ticket { key, id } = ticket.clone();
+            let look = Explain { key, id: Some(id) };
+            let seen = tokio::time::timeout(MARGIN, self.shared.store.0.read(&look)).await;
+            let its =
+                |seen: &Evidence| seen.found.record.as_ref().is_some_and(|record| record.id == ticket.id);
+            let seen = seen.ok().and_then(std::result::Result::ok).filter(its);
+            *failure = seen.as_ref().and_then(FailedAttempt::of).map(Box::new);
+        }
+        late
     }
 
     /// The part of the job that a newer version wrote.
@@ -144,6 +185,7 @@ impl Wait {
                 accepted: true,
                 obstacle: None,
                 refusal: None,
+                failure: None,
                 trouble: None,
             }),
         }

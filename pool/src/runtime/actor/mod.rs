@@ -24,6 +24,7 @@ use crate::error::{BoxError, cut, whole};
 use crate::job::Job;
 use crate::job::asking::Ask;
 use crate::job::handler::{AnyHandler, Start};
+use crate::job::own::calls_of;
 use crate::job::serving::Served;
 use crate::job::span::JobSpanHook;
 use crate::job::verdict::{JobEnd, NotYet};
@@ -153,7 +154,7 @@ pub(crate) async fn start(task: Task, recheck: bool, on_span: Option<JobSpanHook
         }
         live(&task).await
     };
-    match live.instrument(span.clone()).await {
+    match calls_of(task.job.clone(), live).instrument(span.clone()).await {
         Some(event) => Came::Ended(event),
         None => Came::Idle(Some(HandlerEvent::Started), span),
     }
@@ -173,7 +174,7 @@ pub(crate) async fn attend(task: Task, span: Span) -> Came {
             Mail::Stop(why) => Err(HandlerEvent::Stopped(stop(&task, why).await)),
         }
     };
-    match attended.instrument(span.clone()).await {
+    match calls_of(task.job.clone(), attended).instrument(span.clone()).await {
         Ok(event) => Came::Idle(event, span),
         Err(event) => Came::Ended(event),
     }

@@ -90,6 +90,7 @@ fn each_label_value_means_what_is_documented() {
                     accepted: true,
                     obstacle: None,
                     refusal: None,
+                    failure: None,
                     trouble: None,
                 }),
                 "deadline",

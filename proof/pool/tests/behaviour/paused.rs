@@ -2,7 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use tenure_pool::{Job, MemoryStore, Node, RestartPolicy};
+use tenure_pool::inspect::Cause;
+use tenure_pool::{DispatchError, Error, Job, JobHandler, MemoryStore, Node, RestartPolicy, Start};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -66,6 +67,102 @@ async fn attempts_wait_their_pauses_in_no_real_time() {
     assert!(began.elapsed() > 30 * SECOND, "the pauses double: {:?}", began.elapsed());
     sleep(HOUR).await;
     assert!(heard.try_recv().is_err(), "the lease is renewed for an hour");
+    node.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_failed_twice_starts_when_its_worker_is_back() {
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let store = MemoryStore::paused();
+    // It routes, and has no worker.
+    let other = Node::builder("paused", &store).name("other").assume_fresh(true).join().await.unwrap();
+    let first = join(&store, "first", &told).await;
+    first.submit(("flaky", "")).restart(RestartPolicy::OnFailure).await.unwrap();
+    for attempt in 1..=3 {
+        assert_eq!(next(&mut heard).await.unwrap().2, attempt);
+    }
+    first.close().await.unwrap();
+    let why = async || other.inspect().job("flaky").await.unwrap().unwrap().why.map(|why| why.cause);
+    while why().await != Some(Cause::NoWorker) {
+        sleep(SECOND).await;
+    }
+    let back = Instant::now();
+    let second = join(&store, "second", &told).await;
+    assert_eq!(next(&mut heard).await.unwrap().0, "second");
+    assert!(back.elapsed() < 5 * SECOND, "it waited for a worker, and not for a time: {:?}", back.elapsed());
+    second.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_waits_for_its_own_end_hears_so_at_once() {
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let store = MemoryStore::paused();
+    let node = Node::builder("paused", &store).assume_fresh(true).join().await.unwrap();
+    let own = node.clone();
+    let handler = tenure_pool::run(move |job: Job| {
+        let (node, told) = (own.clone(), told.clone());
+        async move {
+            if job.key().as_str() == Some("other") {
+                job.cancelled().await;
+                return Ok(());
+            }
+            let (ops, began) = (node.operate(), Instant::now());
+            let refused = [
+                ops.pause("acme", "").await,
+                ops.park("acme", "").await,
+                ops.restart("acme").await,
+                ops.bounce("acme").await,
+                node.stop_job("acme").until_stopped().await,
+            ];
+            told.send((refused, began.elapsed()))?;
+            ops.pause("other", "of another job").await?;
+            // It does not wait for a task of its own.
+            tokio::spawn(async move { node.operate().pause("acme", "enough").await });
+            job.cancelled().await;
+            Ok(())
+        }
+    });
+    node.submit(("other", "")).await.unwrap();
+    node.submit(("acme", "")).await.unwrap();
+    node.add_worker(handler).await.unwrap();
+    let (refused, took) = next(&mut heard).await.unwrap();
+    for answer in refused {
+        assert!(matches!(&answer, Err(Error::OwnHandler(key)) if key.as_str() == Some("acme")), "{answer:?}");
+    }
+    assert!(took < SECOND, "{took:?}");
+    while node.inspect().job("acme").await.unwrap().unwrap().paused.is_none() {
+        sleep(SECOND).await;
+    }
+    node.close().await.unwrap();
+}
+
+/// Has no connection to start a job with.
+struct Refused;
+
+impl JobHandler for Refused {
+    async fn start(&self, _: Job) -> Start {
+        Start::Failed("connection refused".into())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_dispatch_says_the_last_error_and_the_next_try() {
+    let store = MemoryStore::paused();
+    let node = Node::builder("paused", &store).assume_fresh(true).join().await.unwrap();
+    node.add_worker(Refused).await.unwrap();
+    let job = node.dispatch(("acme", "")).restart(RestartPolicy::OnFailure);
+    let late = job.deadline(5 * SECOND).await.unwrap_err();
+    let DispatchError::Deadline { ticket, failure: Some(failure), .. } = &late else { panic!("{late}") };
+    assert_eq!((failure.attempt, &*failure.error), (3, "connection refused"));
+    assert!(failure.next_in.is_some_and(|left| left <= 4 * SECOND), "{failure:?}");
+    assert!(
+        late.to_string().contains("; attempt 3 failed: connection refused; the next one is in "),
+        "{late}"
+    );
+    let waited = node.wait(ticket).deadline(SECOND).await.unwrap_err();
+    let DispatchError::Deadline { failure: Some(failure), .. } = &waited else { panic!("{waited}") };
+    assert!(failure.attempt >= 3, "{failure:?}");
     node.close().await.unwrap();
 }
 

@@ -41,6 +41,8 @@ const LONGEST: Duration = Duration::from_secs(1_000 * 86_400);
 /// - [`Error::Paused`]: it is paused, and a resume starts it. Of all but a pause and a resume.
 /// - [`Error::NotWaiting`]: a worker has it. Only of a retry.
 /// - [`Error::BadRecord`], [`Error::NewerVersion`]: its record cannot be read.
+/// - [`Error::OwnHandler`]: the job's own handler would wait for the end of the job. Of all but a resume and a retry. A task
+///   that the handler has spawned is not recognised: it may wait, and the handler must not wait for the task.
 /// - [`Error::ShuttingDown`]: the pool stops its jobs.
 /// - [`Error::Deadline`]: there is no answer in time. It may still happen: the worker may have been told.
 /// - [`Error::NodeClosed`], or another reason why the node has ended.
@@ -214,6 +216,9 @@ impl Steer {
         }
         let node = operator.node().await?;
         let (shard, began) = (node.of(&key), clock::now());
+        if !matches!(way, Way::Now | Way::Resume) {
+            shard.refuse_own_handler(&key, patience).await?;
+        }
         let end = match lasts {
             Some(lasts) => {
                 let now = tokio::time::timeout(patience, shard.server_time());

@@ -59,7 +59,7 @@ impl Dispatching {
         let gone = ctx.pool_is_gone.then(|| Arc::new(StoreError::Refused(Refusal::NoPool)));
         let (ticket, trouble) = (pending.ticket.clone(), gone.or_else(|| pending.trouble.clone()));
         let (accepted, refusal) = (pending.accepted, pending.refusal.clone());
-        let error = DispatchError::Deadline { ticket, accepted, obstacle, refusal, trouble };
+        let error = DispatchError::Deadline { ticket, accepted, obstacle, refusal, failure: None, trouble };
         pending.waiters.retain(|waiter| {
             let waits = ctx.now < waiter.deadline;
             if !waits {
