@@ -353,7 +353,8 @@ async fn the_doctor_names_a_node_that_was_lost_and_is_not_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_knows_a_loss_of_data_after_it_is_over() {
-    let ttl = Duration::from_secs(1);
+    // A busy machine may take longer than a second to wipe the server. The pool opens when a lease would have ended.
+    let ttl = Duration::from_secs(4);
     let world = World::shaped(|builder| builder.worker_ttl(ttl)).await;
     world.add_worker().await;
     world.node.dispatch(("acme", "")).await.unwrap();
