@@ -19,16 +19,17 @@ const (
 
 // answer is that of a request.
 type answer struct {
-	Op     string    `json:"op"`
-	RID    uint64    `json:"rid"`
-	Code   string    `json:"code"`
-	Text   string    `json:"text"`
-	ID     string    `json:"id"`
-	Body   *string   `json:"body"`
-	Body64 []byte    `json:"body64"`
-	Job    *JobInfo  `json:"job"`
-	Jobs   []JobInfo `json:"jobs"`
-	Next   string    `json:"next"`
+	Op      string    `json:"op"`
+	RID     uint64    `json:"rid"`
+	Code    string    `json:"code"`
+	Text    string    `json:"text"`
+	ID      string    `json:"id"`
+	Started bool      `json:"started"`
+	Body    *string   `json:"body"`
+	Body64  []byte    `json:"body64"`
+	Job     *JobInfo  `json:"job"`
+	Jobs    []JobInfo `json:"jobs"`
+	Next    string    `json:"next"`
 }
 
 // link is one connection: what waits to be written, and the open requests. No mutex is held while it reads or writes, so a node

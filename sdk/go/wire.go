@@ -27,7 +27,6 @@ type message struct {
 	Token        uint64  `json:"token"`
 	Lease        uint64  `json:"lease"`
 	ID           string  `json:"id"`
-	Started      bool    `json:"started"`
 	Attempt      uint32  `json:"attempt"`
 	Type         string  `json:"type"`
 	Checkpoint   *string `json:"checkpoint"`
