@@ -195,7 +195,8 @@ impl<T> Dispatch<T> {
     }
 
     /// How long to wait for the answer. The default is 20 s. At the deadline the answer is
-    /// [`DispatchError::Deadline`], which has the ticket. A job that was accepted stays accepted.
+    /// [`DispatchError::Deadline`], which has the ticket. A job that was accepted stays accepted. Where nothing else is known, the node
+    /// then looks for the last attempt that failed: within a round trip, and within 2 s at most.
     ///
     /// The deadline may be longer than [`max_dispatch_deadline`](crate::Settings::max_dispatch_deadline). But a
     /// dispatch whose acceptance is still unknown after that time is given up. The answer is then `Deadline`, with

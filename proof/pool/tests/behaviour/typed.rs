@@ -9,7 +9,7 @@ use tenure_pool::job::{ByType, DecodeError, TraceContext, layered};
 use tenure_pool::{Ask, BoxError, DispatchError, Job, JobHandler, JobSpec, Payload, RestartPolicy, Start};
 use tokio::sync::mpsc;
 
-use crate::world::{World, on_both_stores, until};
+use crate::world::{PATIENCE, World, on_both_stores, until};
 
 on_both_stores!(
     a_typed_payload_comes_out_as_it_went_in,
@@ -145,6 +145,11 @@ impl JobHandler for Named {
     }
 }
 
+/// What a handler tells next.
+async fn next<T>(heard: &mut mpsc::UnboundedReceiver<T>) -> T {
+    tokio::time::timeout(PATIENCE, heard.recv()).await.expect("a handler starts").unwrap()
+}
+
 async fn each_kind_of_job_has_its_own_handler(world: World) {
     let node = world.node("a").await;
     let (told, mut heard) = mpsc::unbounded_channel();
@@ -155,14 +160,14 @@ async fn each_kind_of_job_has_its_own_handler(world: World) {
     node.dispatch(JobSpec::typed("17", &Order(17))).await.unwrap();
     node.dispatch(("plain", "")).await.unwrap();
     for (name, key) in [("feeds", "acme"), ("orders", "17"), ("others", "plain")] {
-        assert_eq!(heard.recv().await.unwrap(), (name, key.to_owned()));
+        assert_eq!(next(&mut heard).await, (name, key.to_owned()));
         assert_eq!(node.ask(key, "").await.unwrap(), name);
     }
     node.update(JobSpec::typed("17", &Order(18))).await.unwrap();
     assert_eq!(node.ask("17", "").await.unwrap(), "orders");
     assert!(heard.try_recv().is_err(), "its handler has taken the payload");
     node.update(JobSpec::typed("17", &feed())).await.unwrap();
-    assert_eq!(heard.recv().await.unwrap(), ("feeds", "17".to_owned()), "the other one begins it anew");
+    assert_eq!(next(&mut heard).await, ("feeds", "17".to_owned()), "the other one begins it anew");
 }
 
 async fn a_kind_without_a_handler_is_turned_away_by_its_name(world: World) {
